@@ -1,0 +1,1 @@
+"""Words and arithmetic of Slipstream. Standard library and pydantic only; imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""The only room with SQL: tables, short transactions, one function per question."""

@@ -1,0 +1,1 @@
+"""Showing: pages, API, live feed, embeds. Reads the store; never touches a worker."""

@@ -1,0 +1,1 @@
+"""Measuring: claims runs, starts servers, drives load, records ticks. Never imports a web framework."""

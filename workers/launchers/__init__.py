@@ -1,0 +1,1 @@
+"""Ways of starting and stopping a server. They know processes, not engines."""

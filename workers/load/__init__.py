@@ -1,0 +1,1 @@
+"""The load process: its own process, so that it can neither be slowed nor slow anything."""
