@@ -14,7 +14,7 @@ NODE_STAMP := node_modules/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help race demo test install check format lock engines race-vllm vendor wheel clean types-js
+.PHONY: help race demo test install check format lock engines race-vllm vendor flags wheel clean types-js
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,9 @@ race-vllm: $(DEV_STAMP) ## Race a tiny Gemma 4 on the real vLLM of `make engines
 
 vendor: $(DEV_STAMP) $(NODE_STAMP) ## Refresh static/vendor from the locked npm packages
 	$(BIN)/python tests/house/vendor.py
+
+flags: $(DEV_STAMP) ## Write docs/flags.md from the table of flags
+	$(BIN)/python tests/house/flags_page.py
 
 UV_COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links \
