@@ -70,3 +70,10 @@ def test_every_document_that_the_readme_links_exists() -> None:
 
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_ci_runs_the_readme_command_with_nothing_allowed_to_skip() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+
+    assert "\nmake engines\n" in script
+    assert "SLIPSTREAM_NO_SKIP=1 make check\n" in script
