@@ -8,7 +8,8 @@ from app.domain.flags import FLAGS
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "flags.md"
 HEAD = """# Flags
 
-Words beside a number that weaken it (*flag*) or take it away (*void*). Written from `app/domain/flags.py`.
+Words beside a number that weaken it (*flag*) or take it away (*void*).
+Written from `app/domain/flags.py` by `make flags`.
 
 | flag | effect | meaning | cause | remedy |
 |---|---|---|---|---|
