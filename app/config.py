@@ -14,7 +14,8 @@ APP_DIR = Path(__file__).resolve().parent
 
 
 def resource(name: str) -> Path:
-    """Folder `name` (templates, static, migrations, recipes, published) in a clone or an installed wheel."""
+    """Folder `name` (templates, static, migrations, recipes,
+    published) in a clone or an installed wheel."""
     bundled = APP_DIR / "_bundled" / name
     return bundled if bundled.is_dir() else APP_DIR.parent / name
 

@@ -1,1 +1,2 @@
-"""Words and arithmetic of Slipstream. Standard library and pydantic only; imports nothing of ours."""
+"""Words and arithmetic of Slipstream. Standard library and pydantic only;
+imports nothing of ours."""

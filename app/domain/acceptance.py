@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Acceptance(BaseModel):
-    """Raw counts of one heat (or a sum of heats); every rate is derived from them, token-weighted."""
+    """Raw counts of one heat (or a sum of heats); every rate is derived from them,
+    token-weighted."""
 
     model_config = ConfigDict(frozen=True)
 

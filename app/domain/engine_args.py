@@ -1,4 +1,5 @@
-"""What a recipe may say to each engine: flags and environment are data, checked against these lists.
+"""What a recipe may say to each engine: flags and environment are data,
+checked against these lists.
 
 Starting servers from an HTTP API is remote code execution by design, so nothing that is not listed
 here ever reaches an argv or an environment (docs/engines.md says how to add a flag).

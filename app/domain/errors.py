@@ -27,7 +27,8 @@ class SlipstreamError(Exception):
 
 @dataclass(frozen=True)
 class FieldProblem:
-    """One field that is wrong: its dotted path, what is wrong with it, and what to write instead."""
+    """One field that is wrong: its dotted path, what is wrong with it,
+    and what to write instead."""
 
     field: str
     message: str

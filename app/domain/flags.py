@@ -36,7 +36,7 @@ _TABLE = (
         "Raise decode.max_tokens or lower decode.seconds.",
     ),
     Flag(
-        "context-cut", True, "The server cut the answer because prompt + max_tokens exceed its context.",
+        "context-cut", True, "The server cut the answer: prompt + max_tokens exceed its context.",
         "Some servers answer 200 and generate fewer tokens than asked.",
         "Raise the server's context, or lower contexts or max_tokens.",
     ),
@@ -61,7 +61,7 @@ _TABLE = (
         "Repeat on a quiet machine; raise the warm-up limit.",
     ),
     Flag(
-        "not-what-was-asked", True, "Speculation was off where it was asked for, or on in the baseline.",
+        "not-what-was-asked", True, "Speculation was off where asked for, or on in the baseline.",
         "The engine ignored or changed the speculative settings.",
         "Read the lane's argv and log; fix the engine's version or flags.",
     ),

@@ -14,7 +14,8 @@ class Fact(BaseModel):
 
 
 class Window(Fact):
-    """The steady window: all streams decoding. Seconds since heat start; tokens are interpolated."""
+    """The steady window: all streams decoding. Seconds since heat start;
+    tokens are interpolated."""
 
     open_s: float
     close_s: float
@@ -45,7 +46,8 @@ class StreamSummary(Fact):
 
 
 class GapPercentiles(Fact):
-    """Milliseconds between two chunks of a stream. Per chunk: with MTP a chunk carries several tokens."""
+    """Milliseconds between two chunks of a stream. Per chunk:
+    with MTP a chunk carries several tokens."""
 
     p50_ms: float | None = None
     p95_ms: float | None = None

@@ -48,7 +48,8 @@ class LauncherSpec(Part):
 
 
 class LaneSpec(Part):
-    """One server configuration. Speculation is on when `k` is given; the adapter makes the flags."""
+    """One server configuration. Speculation is on when `k` is given;
+    the adapter makes the flags."""
 
     drafter: SafeText | None = Field(None, max_length=400, description="Model that drafts")
     k: int | None = Field(None, ge=1, le=32, description="Tokens proposed per draft")
@@ -173,7 +174,8 @@ class Recipe(Part):
 
 
 def validate(data: object) -> Recipe:
-    """Make a Recipe of parsed YAML or JSON; RecipeError lists every problem with its field and remedy."""
+    """Make a Recipe of parsed YAML or JSON; RecipeError lists every problem with its field and
+    remedy."""
     if not isinstance(data, dict):
         raise RecipeError([FieldProblem("", "a recipe is a mapping of keys to values.", _EXAMPLE)])
     try:
@@ -214,7 +216,9 @@ def _check_lane(recipe: Recipe, name: str, lane: LaneSpec) -> list[FieldProblem]
     field = f"lanes.{name}"
     problems = check_args(recipe.engine, lane.args, f"{field}.args")
     problems += check_env(recipe.engine, lane.env, f"{field}.env")
-    for key in sorted(lane.model_fields_set - rules.lane_keys):
+    blank = LaneSpec()
+    given = {key for key in LaneSpec.model_fields if getattr(lane, key) != getattr(blank, key)}
+    for key in sorted(given - rules.lane_keys):
         problems.append(
             FieldProblem(
                 f"{field}.{key}",

@@ -1,4 +1,5 @@
-"""Reading a recipe from YAML or JSON text that a stranger wrote: safe, bounded, nothing said twice."""
+"""Reading a recipe from YAML or JSON text that a stranger wrote: safe, bounded,
+nothing said twice."""
 
 import json
 from collections.abc import Hashable
@@ -113,7 +114,7 @@ class _RecipeLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]  # stubs
+            key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 raise RecipeError([FieldProblem("", "a key is not plain text.", "Use a word.")])
             if key in seen:

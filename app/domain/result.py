@@ -1,4 +1,5 @@
-"""The result document: frozen, canonical, known by its sha256; every page and export is drawn from it."""
+"""The result document: frozen, canonical, known by its sha256;
+every page and export is drawn from it."""
 
 import hashlib
 import json
@@ -11,8 +12,6 @@ from app.domain.recipe import BASELINE, Recipe
 from app.domain.snapshot import Failure, LaneView, Provenance, Snapshot, WarmUp
 from app.domain.summary import CellView, LaneCell, View
 from app.domain.verdicts import Verdict
-
-SCHEMA = "slipstream.result/1"
 
 
 class ToolFacts(View):
@@ -80,7 +79,7 @@ class RunFacts(View):
 class Result(View):
     """The document of a finished run. See docs/result-format.md."""
 
-    schema_: Literal["slipstream.result/1"] = Field(SCHEMA, alias="schema")
+    schema_: Literal["slipstream.result/1"] = Field("slipstream.result/1", alias="schema")
     run: RunFacts
     provenance: Provenance
     recipe: Recipe
@@ -103,7 +102,7 @@ def build(snapshot: Snapshot, tool: ToolFacts, sparks: tuple[Spark, ...] = ()) -
     words = {word for cell in cells for lane in cell.lanes.values() for word in lane.flags}
     versions = {lane.engine_version for lane in snapshot.lanes if lane.engine_version}
     return Result(
-        schema=SCHEMA,
+        schema="slipstream.result/1",
         run=RunFacts(
             id=run.id,
             name=run.name,
@@ -126,7 +125,8 @@ def build(snapshot: Snapshot, tool: ToolFacts, sparks: tuple[Spark, ...] = ()) -
 
 
 def canonical(result: Result) -> bytes:
-    """UTF-8 JSON with sorted keys and no spare space: the bytes that are stored, served and hashed."""
+    """UTF-8 JSON with sorted keys and no spare space: the bytes that are stored,
+    served and hashed."""
     data = result.model_dump(mode="json", by_alias=True)
     text = json.dumps(
         data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
@@ -174,7 +174,8 @@ _RANK = {
 
 def _speak(cell: CellView, name: str, lane: LaneCell) -> Headline:
     judged = lane.speedup
-    assert judged is not None and judged.value is not None  # headline() only passes such lanes
+    if judged is None or judged.value is None:
+        raise ValueError("only lanes with a speedup are spoken of")
     base = cell.lanes.get(BASELINE)
     where = describe_cell(cell.workload, cell.context, cell.concurrency)
     bounds = (

@@ -1,7 +1,10 @@
-"""The snapshot: all that is known of a run at one moment, as pages, API, terminal and SSE show it."""
+"""The snapshot: all that is known of a run at one moment, as pages, API,
+terminal and SSE show it."""
 
 from datetime import datetime
 from typing import Any, Literal
+
+from pydantic import Field
 
 from app.domain.recipe import Recipe
 from app.domain.states import LaneState, RunState
@@ -37,7 +40,8 @@ class Failure(View):
 
 
 class WarmUp(View):
-    """Driven warm-up at one concurrency: probes in tokens per second; the first is the cold figure."""
+    """Driven warm-up at one concurrency: probes in tokens per second;
+    the first is the cold figure."""
 
     concurrency: int
     probes: tuple[float, ...]
@@ -59,7 +63,7 @@ class LaneView(View):
     """Launch steps so far; the last one is current while seconds is None."""
     url: str | None = None
     argv: tuple[str, ...] = ()
-    env: dict[str, str] = {}
+    env: dict[str, str] = Field(default_factory=dict)
     engine_version: str | None = None
     served_model: str | None = None
     max_model_len: int | None = None
@@ -107,7 +111,8 @@ class RunView(View):
 
 
 class Snapshot(View):
-    """Everything about a run. `version` rises with every change; `last_tick` is the newest tick id."""
+    """Everything about a run. `version` rises with every change;
+    `last_tick` is the newest tick id."""
 
     run: RunView
     recipe: Recipe
@@ -117,4 +122,4 @@ class Snapshot(View):
     worker: str | None = None
     version: int = 0
     last_tick: int = 0
-    machine: dict[str, Any] = {}
+    machine: dict[str, Any] = Field(default_factory=dict)

@@ -26,7 +26,8 @@ class LaneState(StrEnum):
 
 
 class HeatState(StrEnum):
-    """Where one heat is; an interrupted heat keeps its ticks and is driven again as a new attempt."""
+    """Where one heat is; an interrupted heat keeps its ticks and is driven again as a new
+    attempt."""
 
     PLANNED = "planned"
     RUNNING = "running"

@@ -7,7 +7,8 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 # Two-sided 95 % quantiles of Student's t for 1 … 30 degrees of freedom
-# (NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2); beyond that the normal quantile.
+# (NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2);
+# beyond that the normal quantile.
 T_95 = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
@@ -43,8 +44,9 @@ class Speedup(BaseModel):
 def speedup(pairs: Sequence[tuple[float, float]]) -> Speedup:
     """Speedup from paired heats, each (baseline, lane) in tokens per second.
 
-    value = exp(mean(log(lane / baseline))), interval = exp(mean ± t(0.975, n-1) · s / √n): the paired
-    t interval on log ratios (Student 1908; geometric mean as Fleming and Wallace, CACM 29(3), 1986).
+    value = exp(mean(log(lane / baseline))) and interval = exp(mean ± t(0.975, n-1) · s / √n):
+    the paired t interval on log ratios (Student 1908; geometric mean of ratios as Fleming and
+    Wallace, CACM 29(3), 1986).
     One pair gives a value and no interval.
     """
     logs = [math.log(lane / base) for base, lane in pairs if base > 0 and lane > 0]

@@ -1,4 +1,5 @@
-"""Opening the database, SQLite or PostgreSQL, and its transactions. All dialect quirks live here."""
+"""Opening the database, SQLite or PostgreSQL, and its transactions.
+All dialect quirks live here."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -56,7 +57,8 @@ class Database:
             raise explain(error, str(self.url)) from error
 
     def change_mark(self, connection: Connection) -> object:
-        """A value that changes when another connection has committed; None where only polling helps."""
+        """A value that changes when another connection has committed;
+        None where only polling helps."""
         if not self.is_sqlite:
             return None
         return connection.execute(text("PRAGMA data_version")).scalar()
@@ -71,7 +73,8 @@ class Database:
 
 
 def open_database(url: str, *, migrate: bool = True) -> Database:
-    """Open and, if asked, bring to the newest version; StoreError says what is wrong and what to do."""
+    """Open and, if asked, bring to the newest version; StoreError says what is wrong and what to
+    do."""
     database = Database(url)
     if database.is_sqlite and database.url.database:
         _make_folder(Path(database.url.database))
@@ -102,13 +105,13 @@ def upgrade(database: Database) -> None:
         if current_version(connection) == head_version():
             return
         _refuse_newer(connection)
-    with database.engine.connect().execution_options(slipstream_begin="IMMEDIATE") as connection:
-        with connection.begin():
-            if not database.is_sqlite:
-                connection.execute(text("SELECT pg_advisory_xact_lock(5177)"))
-            if current_version(connection) != head_version():
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
+    options = {"slipstream_begin": "IMMEDIATE"}
+    with database.engine.connect().execution_options(**options) as connection, connection.begin():
+        if not database.is_sqlite:
+            connection.execute(text("SELECT pg_advisory_xact_lock(5177)"))
+        if current_version(connection) != head_version():
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
 
 
 def check_version(database: Database) -> None:
@@ -202,7 +205,8 @@ def _make_engine(url: str, is_sqlite: bool) -> Engine:
 
 
 def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
-    # autocommit at the driver, so that our own BEGIN decides (SQLAlchemy docs, "pysqlite transactions")
+    # autocommit at the driver, so that our own BEGIN decides (SQLAlchemy docs,
+    # "pysqlite transactions")
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA foreign_keys=ON")

@@ -1,4 +1,5 @@
-"""Every table. JSON columns hold models of app.domain; raw counts only, rates are derived at the edge."""
+"""Every table. JSON columns hold models of app.domain; raw counts only,
+rates are derived at the edge."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -161,7 +162,8 @@ class TickRow(SQLModel, table=True):
 
 
 class ResultRow(SQLModel, table=True):
-    """A frozen document. Never updated; a deleted run keeps its result unless that is deleted too."""
+    """A frozen document. Never updated; a deleted run keeps its result unless that is deleted
+    too."""
 
     __tablename__ = "result"
 
