@@ -1,7 +1,8 @@
 """Acceptance arithmetic of the replay server. Knows nothing of time, text or HTTP.
 
-`per_position[i]` is the share of drafts whose i-th proposed token was kept; position i can only be kept if all before
-it were, so the list never rises and its sum is the mean number of accepted tokens per draft.
+`per_position[i]` is the share of drafts whose i-th proposed token was kept; position i can only be
+kept if all before it were, so the list never rises and its sum is the mean number of accepted
+tokens per draft.
 """
 
 from collections.abc import Sequence
@@ -34,7 +35,8 @@ def tokens_per_step(per_position: Sequence[float]) -> float:
 def accepted(per_position: Sequence[float], draw: float) -> int:
     """How many proposed tokens are kept, for a uniform `draw` in [0, 1).
 
-    One draw is enough: position i is kept with P(i), and the P never rise, so the kept ones are a prefix.
+    One draw is enough: position i is kept with P(i), and the P never rise, so the kept ones are a
+    prefix.
     """
     kept = 0
     for share in per_position:
