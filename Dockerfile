@@ -21,8 +21,8 @@ ENV PATH=/opt/slipstream/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     HOME=/data \
     SLIPSTREAM_DATA_DIR=/data
-RUN groupadd --system --gid 10001 slipstream \
- && useradd --system --uid 10001 --gid 10001 --home-dir /data --shell /usr/sbin/nologin slipstream \
+RUN groupadd --gid 10001 slipstream \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin slipstream \
  && install -d -o slipstream -g slipstream -m 0750 /data
 COPY --from=build /opt/slipstream /opt/slipstream
 USER 10001:10001
