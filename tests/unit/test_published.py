@@ -1,4 +1,6 @@
-"""The published races: every normalised figure is the source's own figure, or is derived by the formula it names."""
+"""The published races: every normalised figure is the source's own figure, or is derived by the
+formula it names.
+"""
 
 import ast
 import json
@@ -37,7 +39,8 @@ def evaluate(formula: str) -> Any:
             return node.value
         if isinstance(node, ast.BinOp):
             return OPERATORS[type(node.op)](walk(node.left), walk(node.right))
-        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        assert isinstance(node, ast.Call)
+        assert isinstance(node.func, ast.Name)
         assert node.func.id == "geometric"
         return list(geometric(*(walk(argument) for argument in node.args)))
 

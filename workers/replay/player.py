@@ -146,11 +146,9 @@ class Player:
         self._arm_timer()
 
     def _step_one(self, stream: Stream) -> int:
-        """One verify step of one stream; returns the tokens it gave. A hung stream gives nothing."""
-        if stream.is_hung:
-            return round(
-                tokens_per_step(self._profile)
-            )  # its share of the time passes all the same
+        """One verify step of one stream; returns the tokens it gave. A hung one gives nothing."""
+        if stream.is_hung:  # its share of the time passes all the same
+            return round(tokens_per_step(self._profile))
         kept = 0
         if self._profile:
             kept = accepted(self._profile, self._random.random())

@@ -266,7 +266,7 @@ class Server:
         _json(connection, what)
 
     def _journal(self, connection: Connection, request: Request) -> None:
-        """The last steps as [planned_s, played_s, tokens, streams], and the spell's draw of speed."""
+        """The last steps: [planned_s, played_s, tokens, streams]; and the spell's draw of speed."""
         steps = [[s.planned_s, s.played_s, s.tokens, s.streams] for s in self.player.journal]
         _json(connection, {"heat_factor": self.player.pace.heat_factor, "steps": steps})
 
