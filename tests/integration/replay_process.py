@@ -114,6 +114,16 @@ class Replay:
         finally:
             connection.close()
 
+    @contextmanager
+    def request_and_leave(self, path: str, **fields: Any) -> Iterator[None]:
+        """A stream whose first token is never waited for; the client goes away at the end."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_SECONDS)
+        try:
+            connection.request("POST", path, json.dumps({"model": "X", "stream": True, **fields}))
+            yield
+        finally:
+            connection.close()
+
     def set_faults(self, **faults: Any) -> None:
         token = f"Bearer {CONTROL_TOKEN}"
         status, answer = self.request("POST", "/replay/faults", faults, authorization=token)

@@ -64,11 +64,13 @@ def test_every_fault_has_a_test_that_names_it() -> None:
 
 def test_hang_start_never_opens_its_door(race: Path) -> None:
     with faulty(race, is_ready=False, hang_start={}) as server:
-        time.sleep(0.5)  # there is no event to wait for: nothing is what must happen
+        assert server.process.stdout is not None
+        loading = next(line for line in server.process.stdout if "Starting to load" in line)
 
         with pytest.raises(OSError, match="refused"):
             server.request("GET", "/health")
         assert server.process.poll() is None
+        assert loading
 
 
 def test_exit_start_ends_before_ready_with_its_code_and_line(race: Path) -> None:

@@ -145,6 +145,21 @@ def test_a_client_that_goes_away_ends_its_stream_and_its_tokens_stay_counted(tmp
     assert counted["vllm:request_success_totalabort"] == 1
 
 
+def test_prefills_of_clients_that_went_away_block_nobody(tmp_path) -> None:
+    with replay(race_file(tmp_path), "baseline") as server:
+        long = {**FORCED, "prompt": [1] * 250_000, "return_token_ids": False}  # 25 s of prefill
+        with server.open_stream("/v1/chat/completions", **{**FORCED, "max_tokens": 9000}):
+            pass
+        with server.request_and_leave("/v1/completions", **long):
+            server.poll(lambda: samples(server)["vllm:num_requests_running"] >= 1)
+        server.poll(lambda: samples(server)["vllm:num_requests_running"] == 0)
+        body = server.stream("/v1/completions", **FORCED, max_tokens=5)
+        counted = samples(server)
+
+    assert chunks(body)[-1]["usage"]["completion_tokens"] == 5
+    assert counted["vllm:time_to_first_token_seconds_sum"] < 10
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_stops_cleanly_with_a_stream_open(tmp_path, number: signal.Signals) -> None:
     with replay(race_file(tmp_path), "baseline") as server:

@@ -55,8 +55,8 @@ def test_the_text_depends_on_prompt_and_seed_and_not_on_how_it_is_cut() -> None:
             {"prompt": [5] * 3000, "max_tokens": 4},
             400,
             "This model's maximum context length is 2048 tokens. However, your prompt contains "
-            "3000 input tokens, which exceeds this limit even without any output tokens. Please reduce "
-            "the length of the input prompt. (parameter=input_tokens, value=3000)",
+            "3000 input tokens, which exceeds this limit even without any output tokens. Please "
+            "reduce the length of the input prompt. (parameter=input_tokens, value=3000)",
         ),
         (
             {"prompt": [5] * 2048, "max_tokens": 4},

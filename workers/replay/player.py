@@ -173,6 +173,8 @@ class Player:
     def _leave(self, stream: Stream, reason: str) -> None:
         stream.is_over = True
         self.streams.discard(stream)
+        if not self.streams:
+            self._prefill_free_at = 0.0  # prefills of clients that went away block nobody
         self.counters.finished[reason] += 1
         for timer in stream.timers:
             timer.cancel()
