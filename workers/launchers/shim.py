@@ -30,7 +30,7 @@ from typing import Any, BinaryIO
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-ORPHANED_GRACE_SECONDS = 1.0  # after the worker's death; everything is gone within 2 s
+ORPHANED_GRACE_SECONDS = 0.5  # after the worker's death; everything is gone within 2 s
 LINGER_SECONDS = 2.0  # for the rest of the tree once the engine's first process has ended
 KILL_ROUND_SECONDS = 0.02
 READ_BYTES = 65_536
@@ -42,10 +42,14 @@ def main() -> int:
     become_reaper()
     for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-    first = sys.stdin.buffer.readline()
-    if not first:
-        return 0
-    return Shim(json.loads(first)).run()
+    received = b""
+    while b"\n" not in received:
+        chunk = os.read(0, READ_BYTES)  # unbuffered: the next command may come right behind
+        if not chunk:
+            return 0
+        received += chunk
+    order, _, behind = received.partition(b"\n")
+    return Shim(json.loads(order), behind).run()
 
 
 def become_reaper() -> None:
@@ -75,7 +79,7 @@ def descendants(root: int) -> list[int]:
 class Shim:
     """One engine's life: started, watched, stopped, and its whole tree gone."""
 
-    def __init__(self, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Any], behind: bytes = b"") -> None:
         self.argv: list[str] = order["argv"]
         self.env: dict[str, str] = order["env"]
         self.log = Log(Path(order["log"]), int(order["log_limit_bytes"]))
@@ -85,7 +89,7 @@ class Shim:
         self.has_children = True
         self.is_asked_to_stop = False
         self.kill_at: float | None = None
-        self.commands = b""
+        self.commands = behind
 
     def run(self) -> int:
         """Start the engine, and return when nothing of it is left."""
@@ -99,6 +103,7 @@ class Shim:
             return 1
         self.selector.register(wake_read, selectors.EVENT_READ, self.drain)
         self.selector.register(0, selectors.EVENT_READ, self.read_command)
+        self.obey()
         while self.has_children or self.is_engine_alive:
             for key, _ in self.selector.select(self.patience()):
                 key.data(key.fd)
@@ -195,7 +200,12 @@ class Shim:
             self.selector.unregister(fd)
             self.stop(ORPHANED_GRACE_SECONDS)
             return
-        *lines, self.commands = (self.commands + chunk).split(b"\n")
+        self.commands += chunk
+        self.obey()
+
+    def obey(self) -> None:
+        """Do what the whole lines say; there is one command."""
+        *lines, self.commands = self.commands.split(b"\n")
         for line in lines:
             self.stop(float(json.loads(line)["grace_seconds"]))
 
