@@ -1,6 +1,7 @@
 """`python -m workers.load`: commands come in on stdin, events go out on stdout, the log on stderr.
 
-It lives as long as its stdin: when the worker dies, however it dies, the pipe ends and so does this process.
+It lives as long as its stdin: when the worker dies, however it dies,
+the pipe ends and so does this process.
 """
 
 import asyncio

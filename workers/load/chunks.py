@@ -1,7 +1,10 @@
-"""One `data:` payload of an OpenAI-compatible stream -> what it adds. Pure; knows no time and no stream.
+"""One `data:` payload of an OpenAI-compatible stream -> what it adds. Pure;
+knows no time and no stream.
 
-Two readers. `read_json` is the meaning: it parses everything. `read_fast` finds the same facts of an ordinary
-chunk by searching bytes, at a third of the cost, and returns None for everything else. Searching is safe
+Two readers. `read_json` is the meaning: it parses everything.
+`read_fast` finds the same facts of an ordinary
+chunk by searching bytes, at a third of the cost, and returns None for everything else.
+Searching is safe
 because a quotation mark inside a JSON string is always escaped: `"completion_tokens":` can only be a key.
 """
 
@@ -11,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_TOKENS = 2**53
-"""More than any server ever counted: a count beyond is nonsense, and would not survive JSON elsewhere."""
+"""More than any server ever counted: a count beyond is nonsense,
+and would not survive JSON elsewhere."""
 TEXT_KEYS = ("text", "content", "reasoning_content", "reasoning")
 STRING_END = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 PROMPT_IDS = re.compile(rb'"prompt_token_ids": ?\[[^\]]*\]')
@@ -93,7 +97,8 @@ def read_fast(payload: bytes, needles: Needles) -> Fast | None:
 
 
 def long_string(payload: bytes, at: int) -> bytes:
-    """The inside of the JSON string that starts at `at` and has escaped quotation marks or backslashes."""
+    """The inside of the JSON string that starts at `at` and has escaped quotation marks or
+    backslashes."""
     found = STRING_END.match(payload, at)
     return found.group() if found else b""
 

@@ -1,6 +1,8 @@
-"""Seconds and edges of one heat: ticks that sum to the total, and the steady window. Pure; time is handed in.
+"""Seconds and edges of one heat: ticks that sum to the total, and the steady window. Pure;
+time is handed in.
 
-Every chunk passes `add` with its own time, after `turn` has closed what lies before that time. So a late timer
+Every chunk passes `add` with its own time, after `turn` has closed what lies before that time.
+So a late timer
 moves no token into another second, and an edge always knows the chunks before and after it.
 """
 
@@ -31,7 +33,8 @@ class Clockwork:
         self.t0 = t0
         self.planned_seconds = seconds
         self.turn_at = t0 + 1.0
-        """Nothing needs to be closed before this moment; the one comparison that every chunk pays."""
+        """Nothing needs to be closed before this moment; the one comparison that every chunk
+        pays."""
         self.second = 0
         self.second_tokens = 0
         self.last: list[Point | None] = [None] * streams
@@ -53,7 +56,8 @@ class Clockwork:
         return self.open.at + self.planned_seconds
 
     def add(self, stream: int, at: float, tokens: int) -> bool:
-        """A chunk brought the stream to `tokens`; True when this opened the window. Call `turn` before."""
+        """A chunk brought the stream to `tokens`; True when this opened the window.
+        Call `turn` before."""
         point = Point(at, tokens)
         before = self.last[stream]
         self.last[stream] = point

@@ -1,4 +1,5 @@
-"""One heat: opens the streams, keeps their common time, ends them, reports. Counting is in its parts."""
+"""One heat: opens the streams, keeps their common time, ends them, reports.
+Counting is in its parts."""
 
 import asyncio
 import contextlib

@@ -22,7 +22,8 @@ class Drive:
     bodies: tuple[dict[str, Any], ...]
     headers: dict[str, str] = field(default_factory=dict)
     seconds: float | None = None
-    """Planned length from the moment all streams have their first token; None: until all end by themselves."""
+    """Planned length from the moment all streams have their first token; None:
+    until all end by themselves."""
     open_deadline_s: float = 600.0
     spotlight: int = 0
 
@@ -106,7 +107,8 @@ class StreamEnd:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Time between chunks of a stream, over all streams. Per chunk: a chunk may hold several tokens."""
+    """Time between chunks of a stream, over all streams. Per chunk:
+    a chunk may hold several tokens."""
 
     p50_ms: float | None
     p95_ms: float | None
@@ -183,6 +185,7 @@ def from_json(line: str | bytes) -> Event:
 
 
 def known(kind: type[Any], raw: dict[str, Any]) -> dict[str, Any]:
-    """Only the fields of this version, so that a newer load process does not break an older worker."""
+    """Only the fields of this version, so that a newer load process does not break an older
+    worker."""
     names = {one.name for one in fields(kind)}
     return {key: value for key, value in raw.items() if key in names}

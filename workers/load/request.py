@@ -30,7 +30,8 @@ class Target:
 def split_drive(line: bytes) -> tuple[dict[str, Any], list[bytes]]:
     """The command without its bodies, and each body's own bytes.
 
-    Parsing 256 prompts of token ids into Python integers would cost more memory than the whole process may have.
+    Parsing 256 prompts of token ids into Python integers would cost more memory than the whole
+    process may have.
     ValueError when the line is no drive command.
     """
     found = BODIES.search(line)

@@ -1,6 +1,8 @@
-"""One stream: one connection, one request, its chunks. Turns bytes into counts; the heat owns time's edges.
+"""One stream: one connection, one request, its chunks. Turns bytes into counts;
+the heat owns time's edges.
 
-httptools reads HTTP, a reused small buffer receives: asyncio's own 256 KiB reads double the cost of an event
+httptools reads HTTP, a reused small buffer receives: asyncio's own 256 KiB reads double the cost
+of an event
 (bench/load_parser.py). Nothing a server sends may raise out of here.
 """
 

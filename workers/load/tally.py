@@ -1,7 +1,9 @@
 """What one stream has given so far: tokens, chunks, text. Pure counting; time is handed in.
 
-Which number counts is decided once, by the first chunk that brings anything: cumulative usage, else token ids,
-else chunks with text. A usage that comes only at the end is reported beside the count and never mixed into it:
+Which number counts is decided once, by the first chunk that brings anything: cumulative usage,
+else token ids,
+else chunks with text. A usage that comes only at the end is reported beside the count and never
+mixed into it:
 it says how many, but not when.
 """
 
@@ -68,7 +70,8 @@ class Tally:
         return self.grow()
 
     def add_chunk(self, chunk: Chunk) -> int:
-        """The same for a chunk that was parsed whole: it may also bring prompt figures or no choice."""
+        """The same for a chunk that was parsed whole: it may also bring prompt figures or no
+        choice."""
         if chunk.defect:
             self.note(chunk.defect)
         if chunk.prompt_tokens is not None:

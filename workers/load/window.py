@@ -9,7 +9,8 @@ LONG_GAP_S = 1.0
 
 
 class Point:
-    """A stream at one moment: how many tokens it had. A plain class: one is made per chunk and stream."""
+    """A stream at one moment: how many tokens it had. A plain class:
+    one is made per chunk and stream."""
 
     __slots__ = ("at", "tokens")
 
