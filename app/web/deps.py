@@ -31,7 +31,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def database(request: Request) -> Database:
+def get_db(request: Request) -> Database:
     """The one open database of this process."""
     found = request.app.state.database
     assert isinstance(found, Database)
@@ -63,7 +63,7 @@ def visitor(request: Request) -> Visitor:
     return Visitor(request.scope.get("state", {}).get("visitor", Visitor.STRANGER))
 
 
-Db = Annotated[Database, Depends(database)]
+Db = Annotated[Database, Depends(get_db)]
 Conf = Annotated[Settings, Depends(settings)]
 Live = Annotated[Tail, Depends(tail)]
 Now = Annotated[datetime, Depends(now)]

@@ -85,11 +85,11 @@ _EXPLAINED = {
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI entries for these problems; 401 and 503 can always happen."""
+    """OpenAPI entries for these problems; 401, 422 and 503 can always happen."""
     schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
     return {
         status: {"description": _EXPLAINED[status], "content": {PROBLEM_JSON: schema}}
-        for status in sorted({401, 503, *statuses})
+        for status in sorted({401, 422, 503, *statuses})
     }
 
 
