@@ -1,9 +1,10 @@
 """Which HTTP/SSE parser and which way of reading JSON costs the load process least CPU per event.
 
-One run, one truth server, every candidate in its own child process, one after the other. Compare ratios
-within a run; times on a shared machine are not comparable between runs.
+One run, one truth server, every candidate in its own child process, one after the other, in rounds.
+The least of the rounds is shown first: other jobs on the machine only ever add. Compare within a run,
+not between runs.
 
-    python -m bench.load_parser [--streams 64] [--rate 100] [--seconds 5] [--out bench/results/load_parser.json]
+    python -m bench.load_parser [--streams 64] [--rate 100] [--seconds 5] [--rounds 3] [--out FILE]
 """
 
 import argparse
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,15 +93,17 @@ BUFFER = memoryview(bytearray(32 * 1024))
 class Buffered(asyncio.BufferedProtocol):
     """BufferedProtocol + httptools with one small buffer for all streams."""
 
-    __init__ = Parsed.__init__
-    connection_made = Parsed.connection_made
-    on_body = Parsed.on_body
+    def __init__(self, body: bytes, read: Callable[[bytes, Counted], None], counted: Counted):
+        self.sink = Parsed(body, read, counted)
+
+    def connection_made(self, transport: Any) -> None:
+        self.sink.connection_made(transport)
 
     def get_buffer(self, hint: int) -> memoryview:
         return BUFFER
 
     def buffer_updated(self, count: int) -> None:
-        self.parser.feed_data(BUFFER[:count])
+        self.sink.parser.feed_data(BUFFER[:count])
 
 
 class ByHand(Buffered):
@@ -118,7 +122,7 @@ class ByHand(Buffered):
             end = line_end + 2 + int(data[at:line_end], 16)
             if end + 2 > len(data):
                 break
-            self.on_body(data[line_end + 2 : end])
+            self.sink.on_body(data[line_end + 2 : end])
             at = end + 2
         self.held = data[at:]
 
@@ -127,9 +131,8 @@ def protocol(kind: Any) -> Callable[..., Any]:
     async def run(port: int, bodies: list[bytes], read: Any, counted: Counted) -> None:
         loop = asyncio.get_running_loop()
         for body in bodies:
-            await loop.create_connection(
-                lambda body=body: kind(body, read, counted), "127.0.0.1", port
-            )
+            make = partial(kind, body, read, counted)
+            await loop.create_connection(make, "127.0.0.1", port)
 
     return run
 
@@ -204,7 +207,7 @@ def make_bodies(options: argparse.Namespace, heat: str) -> list[bytes]:
 
 
 def measure_product(port: int, options: argparse.Namespace) -> dict[str, Any]:
-    """The real load process over its real protocol; its own CPU figure, its whole life in the heat."""
+    """The real load process over its real protocol; its own CPU figure, over the whole heat."""
     drive = {
         "op": "drive",
         "id": "product",
@@ -219,7 +222,8 @@ def measure_product(port: int, options: argparse.Namespace) -> dict[str, Any]:
     with subprocess.Popen(
         [sys.executable, "-m", "workers.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
-        assert child.stdin and child.stdout
+        assert child.stdin is not None
+        assert child.stdout is not None
         child.stdin.write(json.dumps(drive).encode() + b"\n")
         child.stdin.flush()
         events = (json.loads(line) for line in child.stdout)
@@ -251,13 +255,15 @@ def compare(options: argparse.Namespace) -> list[dict[str, Any]]:
     )
     rows = []
     with server:
-        assert server.stdin and server.stdout
+        assert server.stdin is not None
+        assert server.stdout is not None
         port = json.loads(server.stdout.readline())["port"]
-        for name in [*CANDIDATES, PRODUCT]:
+        for name in [*CANDIDATES, PRODUCT] * options.rounds:
             row = {"candidate": name} | run_candidate(name, port, options)
             row["microseconds_per_event"] = row["cpu_seconds"] / max(1, row["events"]) * 1e6
-            row["share_of_asked"] = row["events"] / (row["seconds"] * options.rate * options.streams)
-            print(f"{row['microseconds_per_event']:8.2f} µs/event  {row['share_of_asked']:6.1%}  {name}")
+            row["share_of_asked"] = row["events"] / (
+                row["seconds"] * options.rate * options.streams
+            )
             rows.append(row)
         server.stdin.close()
     return rows
@@ -268,6 +274,7 @@ def main() -> None:
     door.add_argument("--streams", type=int, default=64)
     door.add_argument("--rate", type=float, default=100.0)
     door.add_argument("--seconds", type=float, default=5.0)
+    door.add_argument("--rounds", type=int, default=3, help="the least of them is the candidate's")
     door.add_argument("--in-step", dest="spread", action="store_false")
     door.add_argument("--out", type=Path)
     door.add_argument("--port", type=int)
@@ -279,6 +286,9 @@ def main() -> None:
         loop.run_until_complete(measure(options.candidate, options.port, bodies, options.seconds))
         return
     rows = compare(options)
+    for name in [*CANDIDATES, PRODUCT]:
+        costs = sorted(r["microseconds_per_event"] for r in rows if r["candidate"] == name)
+        print(f"{costs[0]:7.2f} .. {costs[-1]:6.2f} µs/event  {name}")
     if options.out:
         shape = {"streams": options.streams, "rate": options.rate, "is_spread": options.spread}
         options.out.write_text(json.dumps({"shape": shape, "rows": rows}, indent=1) + "\n")

@@ -1,7 +1,7 @@
 """A server that knows to the token and microsecond what it sent: the ruler for the load process.
 
-Its own process, uvloop, one write per chunk. It answers any POST with a stream shaped by the body's "truth"
-object, and GET /truth/HEAT with what it sent. It knows nothing of how anybody counts.
+Its own process, uvloop, one write per chunk. It answers any POST with a stream shaped by the body's
+"truth" object, and GET /truth/HEAT with what it sent. It knows nothing of how anybody counts.
 
     python -m bench.truth_server            prints {"port": …} and serves until stdin ends
 """
@@ -30,7 +30,21 @@ ROLE = (
     '"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],'
     '"usage":{"prompt_tokens":16,"total_tokens":16,"completion_tokens":0}}'
 )
-WORDS = (" the", " speed", " of", " light", "\n", ' "so', "é", "走", "る", "🏁", "\\n", " fast", " er")
+WORDS = (
+    " the",
+    " speed",
+    " of",
+    " light",
+    "\n",
+    ' "so',
+    "é",
+    "走",
+    "る",
+    "🏁",
+    "\\n",
+    " fast",
+    " er",
+)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,12 @@ def a_chunk(text: str = " on", usage: Any = 5, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")], ids=["compact", "spaced"])
 @pytest.mark.parametrize("ascii_only", [True, False])
 @pytest.mark.parametrize(
-    "text", ["", " on", 'say "so"', "back\\", '\\"', '"completion_tokens":7}', "走る🏁", "a\nb", "é"]
+    "text",
+    ["", " on", 'say "so"', "back\\", '\\"', '"completion_tokens":7}', "走る🏁", "a\nb", "é"],
 )
-def test_both_readers_see_the_same(text: str, ascii_only: bool, separators: tuple[str, str]) -> None:
+def test_both_readers_see_the_same(
+    text: str, ascii_only: bool, separators: tuple[str, str]
+) -> None:
     raw = json.dumps(a_chunk(text), ensure_ascii=ascii_only, separators=separators).encode()
 
     fast = read_fast(raw, needles_for(raw))

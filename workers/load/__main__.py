@@ -72,7 +72,9 @@ class Door(asyncio.Protocol):
         try:
             self.heat = Heat(head, bodies, self.say)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            self.say(refusal(heat_id, f"the drive command is wrong: {type(error).__name__}: {error}"))
+            self.say(
+                refusal(heat_id, f"the drive command is wrong: {type(error).__name__}: {error}")
+            )
             return
         self.task = asyncio.create_task(self.run(self.heat))
 
@@ -112,8 +114,8 @@ async def serve() -> None:
     loop = asyncio.get_running_loop()
     door = Door()
     door.out, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
-    await loop.connect_read_pipe(lambda: door, sys.stdin)
     door.say(Ready(os.getpid()))
+    await loop.connect_read_pipe(lambda: door, sys.stdin)
     await door.closed.wait()
     if door.heat:
         door.heat.cancel()

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import TracebackType
 
@@ -79,7 +79,7 @@ class LoadProcess:
     ) -> None:
         await asyncio.shield(self._end())
 
-    async def drive(self, order: Drive) -> AsyncIterator[Event]:
+    async def drive(self, order: Drive) -> AsyncGenerator[Event, None]:
         """Drive one heat and yield its events; the last one is its Done.
 
         Leaving early cancels the heat, so that the next one finds the process free.
@@ -119,16 +119,18 @@ class LoadProcess:
         self.heat_id = None
 
     async def _write(self, line: str) -> None:
-        assert self.child and self.child.stdin, "enter the LoadProcess first"
+        stdin = self._running().stdin
+        assert stdin is not None
         try:
-            self.child.stdin.write(line.encode() + b"\n")
-            await self.child.stdin.drain()
+            stdin.write(line.encode() + b"\n")
+            await stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
             raise await self._death() from None
 
     async def _next_event(self) -> Event:
-        assert self.child and self.child.stdout, "enter the LoadProcess first"
-        line = await self.child.stdout.readline()
+        stdout = self._running().stdout
+        assert stdout is not None
+        line = await stdout.readline()
         if not line.endswith(b"\n"):
             raise await self._death()
         try:
@@ -137,18 +139,25 @@ class LoadProcess:
             raise self._failure(f"wrote what is no event: {error}") from error
 
     async def _listen_to_stderr(self) -> None:
-        assert self.child and self.child.stderr
-        while line := await self.child.stderr.readline():
+        stderr = self._running().stderr
+        assert stderr is not None
+        while line := await stderr.readline():
             self.stderr.append(line.decode("utf-8", "replace").rstrip())
 
     async def _death(self) -> LoadProcessError:
         """The error for a child that is gone, with its exit status and last words."""
-        assert self.child and self.listener
+        child, listener = self._running(), self.listener
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(EXIT_SECONDS):
-                await self.child.wait()
-                await self.listener
-        return self._failure(f"died (exit status {self.child.returncode})")
+                await child.wait()
+                if listener:
+                    await listener
+        return self._failure(f"died (exit status {child.returncode})")
+
+    def _running(self) -> asyncio.subprocess.Process:
+        if self.child is None:
+            raise LoadProcessError("not started; use `async with LoadProcess()`")
+        return self.child
 
     def _failure(self, what: str) -> LoadProcessError:
         words = "\n".join(self.stderr)
@@ -156,14 +165,16 @@ class LoadProcess:
 
     async def _end(self) -> None:
         """Ask, then kill; afterwards there is no child."""
-        assert self.child and self.child.stdin and self.listener
-        self.child.stdin.close()
+        child = self._running()
+        if child.stdin:
+            child.stdin.close()
         try:
-            await asyncio.wait_for(self.child.wait(), EXIT_SECONDS)
+            await asyncio.wait_for(child.wait(), EXIT_SECONDS)
         except TimeoutError:
-            self.child.kill()
-            await self.child.wait()
-        await self.listener
+            child.kill()
+            await child.wait()
+        if self.listener:
+            await self.listener
         self.heat_id = None
 
 

@@ -42,7 +42,9 @@ SOURCES: dict[frozenset[str], Source] = {
 class Heat:
     """The life of one drive command."""
 
-    def __init__(self, head: dict[str, Any], bodies: list[bytes], say: Callable[[Event], None]) -> None:
+    def __init__(
+        self, head: dict[str, Any], bodies: list[bytes], say: Callable[[Event], None]
+    ) -> None:
         self.id = str(head["id"])
         self.say = say
         self.target = target_of(str(head["base_url"]))
@@ -76,7 +78,9 @@ class Heat:
         self.course.turn_at = t0 + 1.0
         self.say(Started(self.id, t0))
         deadline = loop.call_later(self.open_deadline_s, self.give_up)
-        helpers = [asyncio.create_task(job) for job in (self.start(addresses), self.beat(), self.probe())]
+        helpers = [
+            asyncio.create_task(job) for job in (self.start(addresses), self.beat(), self.probe())
+        ]
         try:
             await self.over.wait()
         finally:
@@ -258,7 +262,11 @@ class Heat:
             seconds=seconds,
             window=self.course.window(),
             streams=ends,
-            itl=Gaps(*(percentile_ms(buckets, share) for share in (0.50, 0.95, 0.99))),
+            itl=Gaps(
+                percentile_ms(buckets, 0.50),
+                percentile_ms(buckets, 0.95),
+                percentile_ms(buckets, 0.99),
+            ),
             client=ClientCost(
                 cpu_seconds=cpu_seconds,
                 cpu_share=cpu_seconds / max(seconds, 1e-9),

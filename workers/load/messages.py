@@ -178,7 +178,7 @@ def to_json(event: Event) -> str:
 def from_json(line: str | bytes) -> Event:
     """The event on this line; ValueError when it is none of ours."""
     raw = json.loads(line)
-    kind = NAMES.get(raw.get("event")) if isinstance(raw, dict) else None
+    kind = NAMES.get(str(raw.get("event"))) if isinstance(raw, dict) else None
     if kind is None:
         raise ValueError(f"not an event of the load process: {line[:200]!r}")
     return kind.from_fields(raw) if kind is Done else kind(**known(kind, raw))

@@ -34,8 +34,9 @@ class Payloads:
     def feed(self, body: bytes) -> list[bytes]:
         """The payloads that are complete with this piece, without `data:` and blanks around."""
         if not self.rest and not self.is_dropping and body.endswith(b"\n"):
-            if body.startswith(b"data: ") and body.find(b"\n") >= len(body) - 2:
-                return [body[6:]]  # one whole event in one piece: nearly all traffic is this
+            end = body.find(b"\n")
+            if end >= len(body) - 2 and end > 8 and body.startswith(b"data: "):
+                return [body[6:end].rstrip()]  # one event in one piece: nearly all traffic is this
             return payloads_of(body.split(b"\n"))
         return self.feed_cut(body)
 
@@ -79,4 +80,6 @@ class Payloads:
 
 def payloads_of(lines: list[bytes]) -> list[bytes]:
     """Comments, `event:`, `id:`, `retry:` and blank lines carry nothing to count."""
-    return [payload for line in lines if line.startswith(b"data:") and (payload := line[5:].strip())]
+    return [
+        payload for line in lines if line.startswith(b"data:") and (payload := line[5:].strip())
+    ]

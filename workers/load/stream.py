@@ -94,7 +94,9 @@ class Stream(asyncio.BufferedProtocol):
         self.complete("the connection closed in mid-stream")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.complete(f"the connection broke: {exc}" if exc else "the connection closed in mid-stream")
+        self.complete(
+            f"the connection broke: {exc}" if exc else "the connection closed in mid-stream"
+        )
 
     def drop(self) -> None:
         """Close at once; a polite TLS goodbye could wait for a server that hangs."""
@@ -184,7 +186,11 @@ class Stream(asyncio.BufferedProtocol):
         for payload in self.payloads.finish():
             if payload != b"[DONE]":
                 self.take_whole(payload)
-        if self.finish is None and complaint.startswith("the server sent [DONE]") and self.tally.tokens:
+        if (
+            self.finish is None
+            and complaint.startswith("the server sent [DONE]")
+            and self.tally.tokens
+        ):
             self.finish = "stop"
             self.tally.note("[DONE] came without a finish reason")
         if self.finish is None:
@@ -197,7 +203,9 @@ class Stream(asyncio.BufferedProtocol):
         if self.status == 0:
             return f"no answer: {complaint}"
         if not self.tally.chunks and "event-stream" not in self.content_type:
-            return f"the server answered without a stream ({self.content_type}); ask with stream: true"
+            return (
+                f"the server answered without a stream ({self.content_type}); ask with stream: true"
+            )
         return complaint
 
     def refuse(self) -> None:

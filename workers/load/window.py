@@ -22,7 +22,7 @@ class Point:
 def tokens_at(edge: float, before: Point, after: Point | None) -> float:
     """Cumulative tokens at `edge`, on the line between the chunk before and the chunk after it.
 
-    Without a chunk after (the stream ended, or stalled) nothing more is claimed than was there before.
+    Without a chunk after (the stream ended or stalled), no more is claimed than was there before.
     """
     if after is None or after.at <= edge or after.at <= before.at:
         return float(before.tokens if after is None or after.at > edge else after.tokens)
