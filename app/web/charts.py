@@ -1,4 +1,5 @@
-"""Charts drawn on the server as SVG: classes instead of colours, text that stays crisp at any width.
+"""Charts drawn on the server as SVG: classes instead of colours,
+text that stays crisp at any width.
 
 A line chart is one fluid frame: paths lie in a stretched box whose strokes do not scale, labels in
 an unstretched box of the same size, placed in percent. Nothing here knows runs or results.
@@ -62,7 +63,8 @@ def lane_style(position: int) -> int:
 
 
 def heat_step(value: float) -> str:
-    """Class of a speedup's colour, diverging about 1.0× on a log scale: m4 … z … p4 (2× and more)."""
+    """Class of a speedup's colour, diverging about 1.0× on a log scale:
+    m4 … z … p4 (2× and more)."""
     step = round(max(-1.0, min(1.0, math.log2(value))) * HEAT_STEPS) if value > 0 else 0
     if step == 0:
         return "heat-z"
@@ -91,7 +93,8 @@ def line_chart(
     x_values: Sequence[float] | None = None,
     size: str = "wide",
 ) -> Markup:
-    """Lines with direct labels at their ends; `x_values` names the only x marks (else from zero)."""
+    """Lines with direct labels at their ends; `x_values` names the only x marks (else from
+    zero)."""
     y = nice_axis(_highest(series), y_label)
     x_end = max((p.x for s in series for p in s.points), default=1.0) or 1.0
     x = Axis(x_end, tuple(x_values), x_label) if x_values else nice_x(x_end, x_label)

@@ -183,7 +183,8 @@ def live_page(
 
 
 def pick_cell(snapshot: Snapshot, position: int | None) -> CellView:
-    """The cell that was asked for; else the one being raced; else the headline's; else the first."""
+    """The cell that was asked for; else the one being raced; else the headline's;
+    else the first."""
     for cell in snapshot.cells:
         if position is not None and cell.position == position:
             return cell

@@ -261,7 +261,8 @@ def _latencies(cells: Sequence[CellView], styles: dict[str, int]) -> Iterator[La
 
 
 def command_lines(lanes: Sequence[LaneFacts]) -> tuple[CommandLine, ...]:
-    """Every lane's argv; the baseline's is compared with the first variant's, all others with it."""
+    """Every lane's argv; the baseline's is compared with the first variant's,
+    all others with it."""
     base = next((lane for lane in lanes if lane.is_baseline), None)
     variant = next((lane for lane in lanes if not lane.is_baseline), None)
     lines = []
