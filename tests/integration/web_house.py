@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from starlette.testclient import TestClient
 
 from app.config import Settings
 from app.domain.recipe import validate
 from app.domain.result import ToolFacts
 from app.domain.snapshot import Provenance
 from app.domain.ticks import Tick
+from app.main import create_app
 from app.store import results, runs, ticks, tokens, workers
 from app.store.db import Database, open_database
 from app.store.tokens import TokenKind
@@ -229,3 +231,15 @@ def _note(told: Told, event: dict[str, str]) -> None:
         told.snapshots.append(data)
     else:
         told.farewell = data["reason"]
+
+
+@contextmanager
+def visit(folder: Path, **changes: Any) -> Iterator[tuple[TestClient, Database]]:
+    """A client of a dashboard in this process, and its database."""
+    settings = settings_for(folder, **changes)
+    db = open_house(folder)
+    try:
+        with TestClient(create_app(settings, db), base_url="http://testserver") as client:
+            yield client, db
+    finally:
+        db.close()
