@@ -24,8 +24,8 @@ from app.web.deps import Visitor
 from app.web.limits import Attempts
 from app.web.problems import Trouble
 
-PUBLIC = re.compile(r"^(/r/[^/]+|/e/[^/]+|/static/.+|/login|/favicon\.ico|/api/v1/(health|ready))$")
-UNASKED = re.compile(r"^(/e/|/static/|/login$|/favicon\.ico$|/api/v1/(health|ready)$)")
+PUBLIC = re.compile(r"/r/[^/\s]+|/e/[^/\s]+|/static/.+|/login|/favicon\.ico|/api/v1/(health|ready)")
+UNASKED = re.compile(r"/e/[^/\s]+|/static/.+|/login|/favicon\.ico|/api/v1/(health|ready)")
 """Public paths whose answer is the same for everybody: no secret is looked up for them."""
 SECRET_CHARS = 200
 COOKIE = "slipstream_session"
@@ -73,7 +73,7 @@ class Guard:
         )
 
     async def _identify(self, scope: Scope, headers: Headers) -> Visitor:
-        if UNASKED.match(scope["path"]):
+        if UNASKED.fullmatch(scope["path"]):
             return Visitor.STRANGER
         database: Database = scope["app"].state.database
         now = scope["app"].state.clock()
@@ -118,7 +118,7 @@ class Guard:
 
 def is_public(method: str, path: str) -> bool:
     """What strangers may read."""
-    return method in origins.SAFE_METHODS and PUBLIC.match(path) is not None
+    return method in origins.SAFE_METHODS and PUBLIC.fullmatch(path) is not None
 
 
 def is_secure(scope: Scope, settings: Settings) -> bool:
