@@ -1,8 +1,8 @@
 """Which HTTP/SSE parser and which way of reading JSON costs the load process least CPU per event.
 
 One run, one truth server, every candidate in its own child process, one after the other, in rounds.
-The least of the rounds is shown first: other jobs on the machine only ever add. Compare within a run,
-not between runs.
+The least of the rounds is shown first: other jobs on the machine only ever add. Compare within a
+run, not between runs.
 
     python -m bench.load_parser [--streams 64] [--rate 100] [--seconds 5] [--rounds 3] [--out FILE]
 """

@@ -1,9 +1,9 @@
-"""One `data:` payload of an OpenAI-compatible stream -> what it adds. Pure; knows no time, no stream.
+"""One `data:` payload of an OpenAI-compatible stream -> what it adds. Knows no time and no stream.
 
-Two readers. `read_json` is the meaning: it parses everything. `read_fast` finds the same facts of an
-ordinary chunk by searching bytes, at a fifth of the cost, and returns None for everything else.
-Searching is safe because a quotation mark inside a JSON string is always escaped:
-`"completion_tokens":` can only be a key.
+Two readers. `read_json` is the meaning: it parses everything. `read_fast` finds the same facts of
+an ordinary chunk by searching bytes, at a fifth of the cost; None for everything else. Searching is
+safe because a quotation mark inside a JSON string is always escaped: `"completion_tokens":` can
+only be a key.
 """
 
 import json
