@@ -1,1 +1,2 @@
-"""Measuring: claims runs, starts servers, drives load, records ticks. Never imports a web framework."""
+"""Measuring: claims runs, starts servers, drives load, records ticks.
+Never imports a web framework."""

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import and_, or_, update
 from sqlmodel import Session, col, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from app.domain.states import HeatState, LaneState, RunState
 from app.store.tables import Heat, Lane, Run
@@ -43,15 +44,7 @@ def claim(
 
     `engines` are the kinds this worker can start; `only` names one run (headless races).
     """
-    waiting = col(Run.state) == RunState.QUEUED.value
-    orphaned = and_(col(Run.state) == RunState.RUNNING.value, col(Run.lease_until) < now)
-    query = (
-        select(Run)
-        .where(or_(waiting, orphaned), col(Run.engine).in_(engines))
-        .order_by(col(Run.created_at), col(Run.id))
-        .limit(1)
-        .with_for_update(skip_locked=True)
-    )
+    query = _claimable(now, engines).limit(1).with_for_update(skip_locked=True)
     if only is not None:
         query = query.where(Run.id == only)
     run = session.exec(query).first()
@@ -82,6 +75,29 @@ def renew(session: Session, held: Claim, *, now: datetime, lease_seconds: float)
     return Renewal(is_ours=done is not None, is_cancelled=done is not None and done[0] is not None)
 
 
+def look(session: Session, held: Claim) -> Renewal:
+    """Whether the run is still ours and whether it shall be cancelled, without writing."""
+    row = session.exec(
+        select(Run.epoch, Run.state, Run.cancel_requested_at).where(Run.id == held.run_id)
+    ).first()
+    is_ours = row is not None and (row[0], row[1]) == (held.epoch, RunState.RUNNING.value)
+    return Renewal(is_ours=is_ours, is_cancelled=is_ours and row is not None and row[2] is not None)
+
+
+def has_work(session: Session, *, now: datetime, engines: Collection[str]) -> bool:
+    """Whether a claim could find something; asks without locking anything."""
+    return session.exec(_claimable(now, engines).limit(1)).first() is not None
+
+
+def expire(session: Session, worker: str, *, now: datetime) -> None:
+    """End the leases of a worker that is known to be dead."""
+    session.execute(
+        update(Run)
+        .where(col(Run.worker) == worker, col(Run.state) == RunState.RUNNING.value)
+        .values(lease_until=now - timedelta(seconds=1))
+    )
+
+
 def give_back(session: Session, held: Claim, *, now: datetime) -> bool:
     """Return an unfinished run to the queue (the worker is told to stop);
     False if it was not ours."""
@@ -104,6 +120,17 @@ def owned(session: Session, held: Claim) -> Run | None:
     if run is None or run.epoch != held.epoch or run.state != RunState.RUNNING.value:
         return None
     return run
+
+
+def _claimable(now: datetime, engines: Collection[str]) -> SelectOfScalar[Run]:
+    """Runs that wait, and runs whose worker fell silent; oldest first."""
+    waiting = col(Run.state) == RunState.QUEUED.value
+    orphaned = and_(col(Run.state) == RunState.RUNNING.value, col(Run.lease_until) < now)
+    return (
+        select(Run)
+        .where(or_(waiting, orphaned), col(Run.engine).in_(engines))
+        .order_by(col(Run.created_at), col(Run.id))
+    )
 
 
 def _reopen(session: Session, run_id: str, now: datetime) -> None:

@@ -46,6 +46,12 @@ def leave(session: Session, name: str) -> None:
         session.delete(row)
 
 
+def of_host(session: Session, host: str) -> tuple[WorkerView, ...]:
+    """All workers ever heard of on this host that have not left."""
+    rows = session.exec(select(WorkerRow).where(WorkerRow.host == host))
+    return tuple(_view(row) for row in rows)
+
+
 def living(
     session: Session, *, now: datetime, within_seconds: float = 15
 ) -> tuple[WorkerView, ...]:
@@ -54,16 +60,17 @@ def living(
     rows = session.exec(
         select(WorkerRow).where(col(WorkerRow.seen_at) >= since).order_by(col(WorkerRow.name))
     )
-    return tuple(
-        WorkerView(
-            name=row.name,
-            host=row.host,
-            pid=row.pid,
-            started_at=row.started_at,
-            seen_at=row.seen_at,
-            engines=row.engines,
-            gpus=row.gpus,
-            run_id=row.run_id,
-        )
-        for row in rows
+    return tuple(_view(row) for row in rows)
+
+
+def _view(row: WorkerRow) -> WorkerView:
+    return WorkerView(
+        name=row.name,
+        host=row.host,
+        pid=row.pid,
+        started_at=row.started_at,
+        seen_at=row.seen_at,
+        engines=row.engines,
+        gpus=row.gpus,
+        run_id=row.run_id,
     )

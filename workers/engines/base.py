@@ -1,6 +1,8 @@
-"""What an engine adapter is: pure functions from a recipe to a launch plan, and from text to counters.
+"""What an engine adapter is: pure functions from a recipe to a launch plan,
+and from text to counters.
 
-Starting, waiting and killing belong to the launchers; HTTP belongs to the meter. Golden files test adapters.
+Starting, waiting and killing belong to the launchers; HTTP belongs to the meter.
+Golden files test adapters.
 """
 
 from dataclasses import dataclass, field
@@ -20,10 +22,12 @@ class Seat:
     host: str
     port: int
     served_model: str
-    """Unique per launch, so that /v1/models of somebody else's server cannot be mistaken for ours."""
+    """Unique per launch, so that /v1/models of somebody else's server cannot be mistaken for
+    ours."""
     work_dir: Path
     binaries: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Engine kind -> argv prefix that starts it, as found on this host (workers/engines/found.py)."""
+    """Engine kind -> argv prefix that starts it, as found on this host
+    (workers/engines/found.py)."""
     published_dir: Path | None = None
     secrets: dict[str, str] = field(default_factory=dict)
     """API keys by upper-case name, from SLIPSTREAM_KEY_<NAME>; never written anywhere."""
@@ -31,7 +35,8 @@ class Seat:
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """How to start one lane's server and how to talk to it. argv is empty when it already runs (attach)."""
+    """How to start one lane's server and how to talk to it.
+    argv is empty when it already runs (attach)."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -54,7 +59,8 @@ class LaunchPlan:
 
 @dataclass(frozen=True)
 class Counters:
-    """One reading of a server's own counters, converted to the one definition. None = it does not tell."""
+    """One reading of a server's own counters, converted to the one definition.
+    None = it does not tell."""
 
     generation_tokens: int | None = None
     prompt_tokens: int | None = None

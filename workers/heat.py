@@ -1,0 +1,209 @@
+"""Drives one heat: sends the prompts through the load process,
+merges counters and GPU into ticks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from app.domain.acceptance import Acceptance
+from app.domain.heats import (
+    ClientLoad,
+    GapPercentiles,
+    GpuSummary,
+    HeatSummary,
+    StreamSummary,
+    Window,
+)
+from app.domain.ticks import GpuSample, clip
+from workers.engines.base import Counters, Engine, LaunchPlan, RequestShape
+from workers.load import messages
+from workers.load.client import LoadProcess
+from workers.meter import Meter, Settled, acceptance_delta, delta
+
+SETTLE_SECONDS = 10.0
+SAMPLE_CHARACTERS = 600
+
+Prompt = str | list[int] | list[dict[str, str]]
+Sampler = Callable[[], GpuSample | None]
+
+
+@dataclass(frozen=True)
+class Second:
+    """One tick of the load process with what counters and GPU said at its end."""
+
+    tick: messages.Tick
+    running: int | None = None
+    waiting: int | None = None
+    acceptance: Acceptance | None = None
+    """Drafts of this second; seconds of a heat add up to the heat's."""
+    gpu: GpuSample | None = None
+
+
+@dataclass(frozen=True)
+class Driven:
+    """A heat that has been driven: everything that was seen, nothing judged yet."""
+
+    done: messages.Done
+    seconds: tuple[Second, ...]
+    before: Settled
+    after: Settled
+
+    @property
+    def steady(self) -> list[Second]:
+        """Full seconds inside the steady window."""
+        window = self.done.window
+        if window is None:
+            return []
+        return [
+            second
+            for second in self.seconds
+            if window.open_s <= second.tick.second and second.tick.second + 1 <= window.close_s
+        ]
+
+
+@dataclass
+class HeatDriver:
+    """Drives heats on one ready server, one after the other."""
+
+    engine: Engine
+    plan: LaunchPlan
+    model: str
+    load: LoadProcess
+    meter: Meter
+    sample_gpu: Sampler
+    open_deadline_seconds: float
+    _last: Counters | None = field(default=None, init=False)
+
+    async def drive(
+        self,
+        name: str,
+        shapes: Sequence[RequestShape],
+        seconds: float | None,
+        on_second: Callable[[Second], Awaitable[None]] | None = None,
+    ) -> Driven:
+        """Drive all streams at once and come back when the server rests again.
+
+        `on_second` gets every second as it ends; the last one after the server has come to rest,
+        so that the acceptance of all seconds adds up to the heat's.
+        """
+        before = await self.meter.settled(SETTLE_SECONDS)
+        self._last = before.counters
+        seen: list[Second] = []
+        held: messages.Tick | None = None
+        async for event in self.load.drive(self._plan_drive(name, shapes, seconds)):
+            match event:
+                case messages.Tick(partial=True):
+                    held = event
+                case messages.Tick():
+                    await self._pass_on(event, await self.meter.read(), seen, on_second)
+                case messages.Done():
+                    after = await self.meter.settled(SETTLE_SECONDS)
+                    last = held or _empty_tick(event, seen)
+                    await self._pass_on(last, after.counters, seen, on_second)
+                    return Driven(event, tuple(seen), before, after)
+                case _:
+                    continue
+        raise RuntimeError("the load process ended a heat without saying so")
+
+    async def _pass_on(
+        self,
+        tick: messages.Tick,
+        counters: Counters | None,
+        seen: list[Second],
+        on_second: Callable[[Second], Awaitable[None]] | None,
+    ) -> None:
+        second = await self._merge(tick, counters)
+        seen.append(second)
+        if on_second is not None:
+            await on_second(second)
+
+    async def _merge(self, tick: messages.Tick, counters: Counters | None) -> Second:
+        earlier, gpu = self._last, await asyncio.to_thread(self.sample_gpu)
+        if counters is None:
+            return Second(tick, gpu=gpu)
+        self._last = counters
+        return Second(
+            tick,
+            running=counters.running,
+            waiting=counters.waiting,
+            acceptance=(
+                acceptance_delta(earlier.acceptance, counters.acceptance) if earlier else None
+            ),
+            gpu=gpu,
+        )
+
+    def _plan_drive(
+        self, name: str, shapes: Sequence[RequestShape], seconds: float | None
+    ) -> messages.Drive:
+        requests = [self.engine.request(shape, self.model) for shape in shapes]
+        return messages.Drive(
+            id=name,
+            base_url=self.plan.base_url,
+            path=requests[0][0],
+            bodies=tuple(body for _, body in requests),
+            headers=dict(self.plan.headers),
+            seconds=seconds,
+            open_deadline_s=self.open_deadline_seconds,
+        )
+
+
+def summarise(driven: Driven) -> HeatSummary:
+    """The raw counts of a driven heat as they are stored."""
+    done = driven.done
+    change = delta(driven.before.counters, driven.after.counters)
+    errors = [stream.error for stream in done.streams if stream.finish == "error"]
+    return HeatSummary(
+        tokens=done.tokens,
+        chunks=done.chunks,
+        chars=done.chars,
+        seconds=done.seconds,
+        source=done.source,
+        window=Window(**asdict(done.window)) if done.window else None,
+        streams=tuple(StreamSummary.model_validate(asdict(one)) for one in done.streams),
+        gaps=GapPercentiles.model_validate(asdict(done.itl)),
+        client=ClientLoad.model_validate(asdict(done.client)),
+        acceptance=change.acceptance,
+        counter_tokens=change.tokens,
+        counter_prompt_tokens=change.prompt_tokens,
+        gpu=_gpu_summary([second.gpu for second in driven.steady if second.gpu is not None]),
+        sample_text=clip("".join(second.tick.text for second in driven.seconds), 4096)[
+            -SAMPLE_CHARACTERS:
+        ],
+        error=done.error or next((error for error in errors if error), None),
+    )
+
+
+def _empty_tick(done: messages.Done, seen: list[Second]) -> messages.Tick:
+    """A heat that ended on a full second still owes the counters of its last moments."""
+    following = seen[-1].tick.second + 1 if seen else 0
+    return messages.Tick(
+        id=done.id,
+        second=following,
+        tokens=0,
+        chunks=0,
+        in_flight=0,
+        text="",
+        partial=True,
+        length_s=0.0,
+    )
+
+
+def _gpu_summary(samples: list[GpuSample]) -> GpuSummary | None:
+    if not samples:
+        return None
+    reasons = {reason for sample in samples for reason in sample.throttle_reasons}
+    return GpuSummary(
+        samples=len(samples),
+        power_w=_mean([sample.power_w for sample in samples]),
+        memory_mib=max((sample.memory_mib or 0 for sample in samples), default=0) or None,
+        sm_clock_mhz=_mean([sample.sm_clock_mhz for sample in samples]),
+        temperature_c=_mean([sample.temperature_c for sample in samples]),
+        memory_bus_percent=_mean([sample.memory_bus_percent for sample in samples]),
+        throttle_reasons=tuple(sorted(reasons)),
+    )
+
+
+def _mean(values: Sequence[Any]) -> float | None:
+    known = [float(value) for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,91 @@
+"""The worker's pen: every write is one short transaction, in order, off the event loop."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from sqlmodel import Session
+
+from app.domain.errors import SlipstreamError
+from app.domain.ticks import Tick
+from app.store import ticks
+from app.store.db import Database
+from app.store.queue import Claim
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class LostRunError(SlipstreamError):
+    """Another worker holds the run now: stop the server and write nothing more."""
+
+    title = "The run belongs to another worker"
+
+
+class Recorder:
+    """Writes for one claim. A write that finds the claim gone raises LostRunError."""
+
+    def __init__(self, database: Database, held: Claim) -> None:
+        self.database = database
+        self.held = held
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recorder")
+
+    async def write(
+        self,
+        question: Callable[Concatenate[Session, Claim, P], bool],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """Run one of app.store.progress's writes under our claim."""
+
+        def work() -> bool:
+            with self.database.write() as session:
+                return question(session, self.held, *args, **kwargs)
+
+        if not await self._run(work):
+            raise LostRunError(f"Run {self.held.run_id} is no longer ours.")
+
+    async def read(
+        self,
+        question: Callable[Concatenate[Session, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Ask the store something."""
+
+        def work() -> T:
+            with self.database.read() as session:
+                return question(session, *args, **kwargs)
+
+        return await self._run(work)
+
+    async def tick(self, tick: Tick) -> None:
+        """Record one second."""
+
+        def work() -> None:
+            with self.database.write() as session:
+                ticks.append(session, tick)
+
+        await self._run(work)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Any other store work, in the same order as the writes."""
+        return await self._run(work)
+
+    def close(self) -> None:
+        """Finish what is queued."""
+        self._thread.shutdown(wait=True)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        # Shielded: a transaction that has begun is finished even while the race is being cancelled.
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+
+
+def utc_now() -> datetime:
+    """UTC stamp for people; spans are measured by time.monotonic."""
+    return datetime.now(UTC)
+
+
+Facts = dict[str, Any]
