@@ -4,13 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
-import uvicorn
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
-from app.config import Settings, load_settings, resource, version
+from app.config import Settings, resource, version
 from app.store.db import Database, open_database
 from app.web import api, deps, embeds, login, logs, pages, problems, twins
 from app.web.door import LastDoor
@@ -19,8 +18,6 @@ from app.web.limits import Attempts, BodyLimit
 from app.web.live import Tail
 from app.web.openapi import describe
 from app.web.security import Guard
-
-SHUTDOWN_SECONDS = 3  # streams say goodbye within 2
 
 
 def create_app(settings: Settings, db: Database | None = None) -> FastAPI:
@@ -54,20 +51,6 @@ def create_app(settings: Settings, db: Database | None = None) -> FastAPI:
     return app
 
 
-def make_server(settings: Settings, db: Database | None = None) -> uvicorn.Server:
-    """One uvicorn process around the dashboard, with the limits that its streams need."""
-    config = uvicorn.Config(
-        create_app(settings, db),
-        host=settings.host,
-        port=settings.port,
-        log_level=settings.log_level,
-        server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        ws="none",
-    )
-    return uvicorn.Server(config)
-
-
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     logs.install()
@@ -90,7 +73,3 @@ def _furnish(app: FastAPI, db: Database) -> None:
 
 def _operation_id(route: APIRoute) -> str:
     return route.name
-
-
-if __name__ == "__main__":
-    make_server(load_settings()).run()

@@ -12,7 +12,7 @@ from app.domain.errors import FieldProblem, NotFoundError, RecipeError
 from app.domain.ticks import Tick
 from app.store import cards, results, runs, ticks, workers
 from app.store.db import Database
-from app.web import patterns
+from app.web import patterns, submitting
 from app.web.deps import Db, Now
 from app.web.home_view import SubmitPage, curl_line, home_page, replay_recipe
 from app.web.live_view import live_page
@@ -48,19 +48,14 @@ def submit_form(
 
 
 @router.post("/submit")
-def submit(
-    request: Request, db: Db, now: Now, recipe: Annotated[str, Form()] = ""
-) -> Response:
+def submit(request: Request, db: Db, now: Now, recipe: Annotated[str, Form()] = "") -> Response:
     """Queue the recipe, or show the form again with everything typed and every problem named."""
     text = recipe.replace("\r\n", "\n")
     try:
-        checked = recipe_text.from_yaml(text)
-        provenance = cards.provenance_of(checked)
+        made = submitting.submit(db, recipe_text.from_yaml(text), now=now)
     except RecipeError as error:
         return _form(request, db, now, yaml=text, problems=error.problems, status=422)
-    with db.write() as session:
-        made = runs.submit(session, checked, provenance=provenance, now=now)
-    return RedirectResponse(f"/runs/{made.run_id}", SEE_OTHER)
+    return RedirectResponse(f"/runs/{made.run.id}", SEE_OTHER)
 
 
 @router.get("/runs/{run_id}")

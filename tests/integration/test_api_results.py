@@ -172,3 +172,12 @@ def test_the_openapi_document_is_whole_and_its_examples_are_accepted(home: House
 
     assert named <= set(schemas)
     assert [client.post("/api/v1/runs", json=each).status_code for each in examples] == [202, 202]
+
+
+def test_every_route_is_in_the_api_guide(home: House) -> None:
+    guide = (house.ROOT / "docs" / "api.md").read_text()
+    paths = home[0].get("/api/v1/openapi.json").json()["paths"]
+
+    routes = [f"`{verb.upper()} {path}`" for path, verbs in paths.items() for verb in verbs]
+
+    assert [route for route in routes if route not in guide] == []

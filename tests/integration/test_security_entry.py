@@ -292,7 +292,7 @@ def test_websockets_are_not_spoken(home: House) -> None:
 def test_the_access_log_does_not_show_links(tmp_path: Path) -> None:
     db = house.open_house(tmp_path)
     link = house.mint(db, TokenKind.LINK)
-    with house.dashboard(tmp_path) as served:
+    with house.dashboard(tmp_path, SLIPSTREAM_LOG_LEVEL="debug") as served:
         answer = httpx.get(f"{served.url}/login?next=/submit&link={link}")
         httpx.get(f"{served.url}/api/v1/runs", headers=house.bearer(db))
         served.stop()

@@ -136,7 +136,7 @@ class Dashboard:
     def start(self) -> None:
         with (self.folder / "dashboard.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "app.main"],
+                [sys.executable, "-m", "app.cli", "up", "--no-worker"],
                 cwd=ROOT,
                 stdout=log,
                 stderr=log,
