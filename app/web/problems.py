@@ -153,19 +153,24 @@ def install(app: FastAPI) -> None:
 
 def _of_http(error: HTTPException) -> Trouble:
     phrase = HTTPStatus(error.status_code).phrase
-    detail = error.detail if error.detail != phrase else _PLAIN.get(error.status_code, phrase)
+    kind, words = _HTTP.get(error.status_code, (f"http-{error.status_code}", phrase))
+    detail = words if error.detail == phrase else error.detail
     return Trouble(
         error.status_code,
-        phrase.lower().replace(" ", "-").replace("'", ""),
-        phrase,
+        kind,
+        kind.replace("-", " ").capitalize(),
         detail,
         headers=error.headers or {},
     )
 
 
-_PLAIN = {
-    404: "There is nothing at this address.",
-    405: "This address does not take that method.",
+# Python renames phrases between versions (413), and types of problems must stay.
+_HTTP = {
+    404: ("not-found", "There is nothing at this address."),
+    405: ("method-not-allowed", "This address does not take that method."),
+    413: ("content-too-large", "The body is too large."),
+    415: ("unsupported-media-type", "A body of this type is not read."),
+    503: ("full", "Come again later."),
 }
 
 
