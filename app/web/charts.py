@@ -15,8 +15,8 @@ from markupsafe import Markup
 LANE_STYLES = 8
 """lane-0 is the baseline's, lane-1 the first variant's; further variants go round the rest."""
 HEAT_STEPS = 4
-MIN_LABEL_GAP = 7.0
-"""Closest that two end labels may stand, in percent of the chart's height."""
+LABEL_GAPS = {"wide": 7.0, "small": 12.0}
+"""Closest that two end labels may stand, in percent of the height, by the size of the chart."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ def line_chart(
     drawn = [_line(one, x, y) for one in series if one.points]
     whiskers = [_whiskers(one, x, y) for one in series]
     return Markup(
-        '<svg class="chart chart-{}" role="img" aria-label="{}"><svg class="plot" x="44" y="12"'
-        ' width="78%" height="80%" viewBox="0 0 1000 1000" preserveAspectRatio="none">{}{}{}</svg>'
-        '<svg class="plot" x="44" y="12" width="78%" height="80%">{}{}</svg></svg>'
+        '<div class="chart chart-{}" role="img" aria-label="{}">'
+        '<svg class="plot" viewBox="0 0 1000 1000" preserveAspectRatio="none">{}{}{}</svg>'
+        '<svg class="plot">{}{}</svg></div>'
     ).format(
         size,
         title,
@@ -111,7 +111,7 @@ def line_chart(
         Markup("").join(whiskers),
         Markup("").join(drawn),
         _axis_texts(x, y),
-        _end_labels(series, x, y),
+        _end_labels(series, x, y, LABEL_GAPS[size]),
     )
 
 
@@ -221,9 +221,9 @@ def _axis_texts(x: Axis, y: Axis) -> Markup:
     return Markup("").join([*rows, *columns, names])
 
 
-def _end_labels(series: Sequence[Series], x: Axis, y: Axis) -> Markup:
+def _end_labels(series: Sequence[Series], x: Axis, y: Axis, gap: float) -> Markup:
     ends = [(one, one.points[-1]) for one in series if one.points]
-    heights = spread([_at(point.y, y) / 10 for _, point in ends])
+    heights = spread([_at(point.y, y) / 10 for _, point in ends], gap)
     parts = [
         Markup('<text class="end-label lane-{}" x="{:.1f}%" y="{:.1f}%" dx="8" dy="4">{}</text>')
         .format(one.style, 100 * point.x / x.end, height, one.label)
@@ -232,7 +232,7 @@ def _end_labels(series: Sequence[Series], x: Axis, y: Axis) -> Markup:
     return Markup("").join(parts)
 
 
-def spread(heights: Sequence[float], gap: float = MIN_LABEL_GAP) -> list[float]:
+def spread(heights: Sequence[float], gap: float) -> list[float]:
     """The same heights (percent, 0 = top), moved as little as needed to be `gap` apart."""
     order = sorted(range(len(heights)), key=lambda i: heights[i])
     moved = list(heights)

@@ -32,19 +32,19 @@ class EmbedLine:
     spark: Markup
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EmbedPage(Page):
     """Everything on /e/{slug}."""
 
-    theme: Theme = "auto"
-    link: str = ""
-    sentence: str = ""
-    hardware: str = ""
-    provenance: Provenance = Provenance()
-    lines: tuple[EmbedLine, ...] = ()
-    speedup: float | None = None
-    interval: str = ""
-    measured_at: datetime | None = None
+    theme: Theme
+    link: str
+    sentence: str
+    hardware: str
+    provenance: Provenance
+    lines: tuple[EmbedLine, ...]
+    speedup: float | None
+    interval: str
+    measured_at: datetime | None
 
 
 @router.get("/e/{slug}")

@@ -59,6 +59,18 @@ def duration(seconds: float | None) -> str:
     return f"{whole // HOUR_S} h {whole % HOUR_S // MINUTE_S:02d} min"
 
 
+def span(seconds: float | None) -> str:
+    """A span that has ended: a tenth of a second below ten, else like duration."""
+    if seconds is None or seconds >= 10:
+        return duration(seconds)
+    return f"{seconds:.1f} s"
+
+
+def unbroken(text: str) -> str:
+    """The same sentence, whose ranges (1.79–1.87) never break across lines."""
+    return text.replace("–", "\u2060–\u2060")
+
+
 def latency(seconds: float | None) -> str:
     """A short span: 113 ms · 1.03 s."""
     if seconds is None:
@@ -111,6 +123,8 @@ FILTERS = {
     "count": count,
     "duration": duration,
     "latency": latency,
+    "span": span,
+    "unbroken": unbroken,
     "date": date,
     "when": when,
     "iso": iso,

@@ -50,28 +50,28 @@ class GalleryCard:
     races: tuple[GalleryRace, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HomePage(Page):
     """Everything on /."""
 
-    active: tuple[RunView, ...] = ()
-    ended: tuple[RunView, ...] = ()
-    results: tuple[ResultCard, ...] = ()
-    gallery: tuple[GalleryCard, ...] = ()
-    workers: tuple[WorkerView, ...] = ()
-    curl: str = ""
+    active: tuple[RunView, ...]
+    ended: tuple[RunView, ...]
+    results: tuple[ResultCard, ...]
+    gallery: tuple[GalleryCard, ...]
+    workers: tuple[WorkerView, ...]
+    curl: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SubmitPage(Page):
     """Everything on /submit."""
 
-    cards: tuple[RecipeCard, ...] = ()
-    picked: str = ""
-    yaml: str = ""
+    cards: tuple[RecipeCard, ...]
+    picked: str
+    yaml: str
     problems: tuple[FieldProblem, ...] = ()
-    curl: str = ""
-    workers: tuple[WorkerView, ...] = ()
+    curl: str
+    workers: tuple[WorkerView, ...]
 
 
 def home_page(

@@ -3,7 +3,7 @@
 static/js/race.js draws the same race from the same facts once scripts run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from app.domain import result as documents
-from app.domain.flags import Flag
+from app.domain.flags import FLAGS, Flag
 from app.domain.recipe import BASELINE
 from app.domain.snapshot import LaneView, Snapshot
 from app.domain.states import ENDED_RUNS, HeatState, LaneState, RunState
@@ -97,36 +97,37 @@ class Choice:
     is_current: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LivePage(Page):
     """Everything on /runs/{id}."""
 
-    snapshot: Snapshot = None  # type: ignore[assignment]  # always given; the base has defaults
-    now: datetime = None  # type: ignore[assignment]  # always given
-    is_running: bool = False
-    is_ended: bool = False
-    can_cancel: bool = False
-    cell: CellView = None  # type: ignore[assignment]  # always given
-    cell_label: str = ""
-    picked_cell: int | None = None
-    picked_lane: str | None = None
-    scores: tuple[Score, ...] = ()
-    ratio: Ratio | None = None
-    chart: Markup = Markup("")
-    chart_finding: str = ""
-    clock_seconds: float = 0.0
-    bars: tuple[TokenBar, ...] = ()
-    spotlights: tuple[Spotlight, ...] = ()
-    acceptance: tuple[AcceptanceChart, ...] = ()
-    gpu: GpuSample | None = None
-    lanes: tuple[LaneCard, ...] = ()
-    failed: tuple[LaneCard, ...] = ()
-    heads: tuple[matrix.LaneHead, ...] = ()
-    rows: tuple[matrix.Row, ...] = ()
-    flags: tuple[Flag, ...] = ()
-    cell_choices: tuple[Choice, ...] = ()
-    lane_choices: tuple[Choice, ...] = ()
-    step_seconds: float | None = None
+    snapshot: Snapshot
+    now: datetime
+    is_running: bool
+    is_ended: bool
+    can_cancel: bool
+    cell: CellView
+    cell_label: str
+    picked_cell: int | None
+    picked_lane: str | None
+    scores: tuple[Score, ...]
+    ratio: Ratio | None
+    chart: Markup
+    chart_finding: str
+    clock_seconds: float
+    bars: tuple[TokenBar, ...]
+    spotlights: tuple[Spotlight, ...]
+    acceptance: tuple[AcceptanceChart, ...]
+    gpu: GpuSample | None
+    lanes: tuple[LaneCard, ...]
+    failed: tuple[LaneCard, ...]
+    heads: tuple[matrix.LaneHead, ...]
+    rows: tuple[matrix.Row, ...]
+    flags: tuple[Flag, ...]
+    all_flags: tuple[Flag, ...]
+    cell_choices: tuple[Choice, ...]
+    lane_choices: tuple[Choice, ...]
+    step_seconds: float | None
 
 
 def live_page(
@@ -140,8 +141,8 @@ def live_page(
     """The page of a run; `cell` (position) and `lane` are what the reader picked."""
     shown = pick_cell(snapshot, cell)
     featured = pick_lane(snapshot, shown, lane)
-    heats = pick_heats(shown)
     by_heat = _by_heat(ticks)
+    heats = pick_heats(shown, by_heat)
     clock = race_clock(heats, by_heat)
     styles = {one.name: charts.lane_style(one.position) for one in snapshot.lanes}
     run = snapshot.run
@@ -176,6 +177,7 @@ def live_page(
         heads=matrix.lane_heads(one.name for one in snapshot.lanes),
         rows=matrix.rows(snapshot.cells),
         flags=matrix.explain(matrix.flags_of(snapshot.cells)),
+        all_flags=matrix.explain(FLAGS),
         cell_choices=_cell_choices(snapshot, shown, lane),
         lane_choices=_lane_choices(snapshot, featured, cell),
         step_seconds=(now - snapshot.now.since).total_seconds() if snapshot.now.since else None,
@@ -208,11 +210,14 @@ def pick_lane(snapshot: Snapshot, cell: CellView, name: str | None) -> str | Non
     return variants[0] if variants else None
 
 
-def pick_heats(cell: CellView) -> dict[str, HeatView]:
-    """One heat per lane, all of the same ordinal: they drove the same prompts."""
+def pick_heats(cell: CellView, driven: Container[int]) -> dict[str, HeatView]:
+    """One heat per lane, all of the same ordinal: they drove the same prompts.
+
+    `driven` holds the heats that have ticks: a failed heat without any is not in the race.
+    """
     begun = [
         heat for lane in cell.lanes.values() for heat in lane.heats
-        if heat.state in (HeatState.RUNNING, HeatState.DONE, HeatState.FAILED)
+        if heat.state in (HeatState.RUNNING, HeatState.DONE) or heat.id in driven
     ]  # fmt: skip
     running = [heat.ordinal for heat in begun if heat.state is HeatState.RUNNING]
     if not begun:
@@ -229,9 +234,7 @@ def race_clock(heats: Mapping[str, HeatView], by_heat: Mapping[int, list[Tick]])
     return min(running or [one for one in lengths.values() if one] or [0.0])
 
 
-def score(
-    cell: CellView, lane: str, style: int, by_heat: Mapping[int, list[Tick]]
-) -> Score:
+def score(cell: CellView, lane: str, style: int, by_heat: Mapping[int, list[Tick]]) -> Score:
     """A lane's number: what it does in these seconds while it races, else what was measured."""
     view = cell.lanes[lane]
     running = next((heat for heat in view.heats if heat.state is HeatState.RUNNING), None)
@@ -256,9 +259,7 @@ def race_ratio(cell: CellView, featured: str | None, scores: Sequence[Score]) ->
         return None
     judged = cell.lanes[featured].speedup
     if judged is not None and judged.value is not None:
-        return Ratio(
-            judged.value, formats.interval(judged.low, judged.high), judged.verdict.value
-        )
+        return Ratio(judged.value, formats.interval(judged.low, judged.high), judged.verdict.value)
     base, lane = scores[0].value, scores[-1].value
     if base and lane:
         return Ratio(lane / base, "", "live, no interval yet")
@@ -317,9 +318,7 @@ def token_bars(
     )
 
 
-def acceptance_charts(
-    cell: CellView, styles: Mapping[str, int]
-) -> tuple[AcceptanceChart, ...]:
+def acceptance_charts(cell: CellView, styles: Mapping[str, int]) -> tuple[AcceptanceChart, ...]:
     """Acceptance by position of every lane of the cell that told it."""
     return tuple(
         acceptance_chart(name, view.acceptance, styles[name])
@@ -399,9 +398,7 @@ def _cell_choices(snapshot: Snapshot, shown: CellView, lane: str | None) -> tupl
     )
 
 
-def _lane_choices(
-    snapshot: Snapshot, featured: str | None, cell: int | None
-) -> tuple[Choice, ...]:
+def _lane_choices(snapshot: Snapshot, featured: str | None, cell: int | None) -> tuple[Choice, ...]:
     return tuple(
         Choice(one.name, _query(cell=cell, lane=one.name), one.name == featured)
         for one in snapshot.lanes

@@ -15,23 +15,23 @@ from app.web.matrix import Entry, FlagMark, LaneHead, Row
 from app.web.render import Page
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PatternsPage(Page):
     """Samples of all parts."""
 
     schemes: tuple[str, ...] = ("light", "dark")
     run_states: tuple[str, ...] = tuple(state.value for state in RunState)
     lane_states: tuple[str, ...] = tuple(state.value for state in LaneState)
-    lanes: tuple[LaneHead, ...] = ()
-    provenances: tuple[Provenance, ...] = ()
-    heads: tuple[LaneHead, ...] = ()
-    rows: tuple[Row, ...] = ()
-    flags: tuple[Flag, ...] = ()
-    live: Markup = Markup("")
-    small: Markup = Markup("")
-    empty: Markup = Markup("")
-    spark: Markup = Markup("")
-    acceptance: AcceptanceChart | None = None
+    lanes: tuple[LaneHead, ...]
+    provenances: tuple[Provenance, ...]
+    heads: tuple[LaneHead, ...]
+    rows: tuple[Row, ...]
+    flags: tuple[Flag, ...]
+    live: Markup
+    small: Markup
+    empty: Markup
+    spark: Markup
+    acceptance: AcceptanceChart | None
 
 
 def patterns_page() -> PatternsPage:

@@ -22,7 +22,7 @@ document.documentElement.classList.add("js");
 """The only inline script: it runs before the first paint. security.py allows it by its hash."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """What every page has: its title, and which entry of the navigation it belongs to."""
 
@@ -30,13 +30,13 @@ class Page:
     section: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ErrorPage(Page):
     """What went wrong, in words, with the cure."""
 
-    status: int = 500
-    detail: str = ""
-    remedy: str = ""
+    status: int
+    detail: str
+    remedy: str
 
 
 @cache

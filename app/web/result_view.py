@@ -110,27 +110,27 @@ class Share:
     embed: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResultPage(Page):
     """Everything on /r/{slug}."""
 
-    result: Result = None  # type: ignore[assignment]  # always given; the base has defaults
-    slug: str = ""
-    sha256: str = ""
-    frozen_at: datetime = None  # type: ignore[assignment]  # always given
-    numbers: tuple[Number, ...] = ()
-    hardware: str = ""
-    share: Share | None = None
-    panels: tuple[Panel, ...] = ()
-    heads: tuple[matrix.LaneHead, ...] = ()
-    rows: tuple[matrix.Row, ...] = ()
-    acceptance: tuple[CellAcceptance, ...] = ()
-    latencies: tuple[LatencyRow, ...] = ()
-    commands: tuple[CommandLine, ...] = ()
-    heats: tuple[HeatRow, ...] = ()
-    machine: tuple[Fact, ...] = ()
-    method: tuple[Fact, ...] = ()
-    flags: tuple[Flag, ...] = ()
+    result: Result
+    slug: str
+    sha256: str
+    frozen_at: datetime
+    numbers: tuple[Number, ...]
+    hardware: str
+    share: Share | None
+    panels: tuple[Panel, ...]
+    heads: tuple[matrix.LaneHead, ...]
+    rows: tuple[matrix.Row, ...]
+    acceptance: tuple[CellAcceptance, ...]
+    latencies: tuple[LatencyRow, ...]
+    commands: tuple[CommandLine, ...]
+    heats: tuple[HeatRow, ...]
+    machine: tuple[Fact, ...]
+    method: tuple[Fact, ...]
+    flags: tuple[Flag, ...]
 
 
 def result_page(
@@ -215,9 +215,7 @@ def _concurrency_series(name: str, style: int, group: Sequence[CellView]) -> Ser
         lane = cell.lanes[name]
         speeds = [heat.tokens_per_second for heat in lane.heats if heat.tokens_per_second]
         if lane.tokens_per_second is not None and speeds:
-            points.append(
-                Point(cell.concurrency, lane.tokens_per_second, min(speeds), max(speeds))
-            )
+            points.append(Point(cell.concurrency, lane.tokens_per_second, min(speeds), max(speeds)))
     label = name if len(name) <= LABEL_CHARS else name[: LABEL_CHARS - 1] + "…"
     return Series(label, style, tuple(points))
 
@@ -276,7 +274,9 @@ def command_lines(lanes: Sequence[LaneFacts]) -> tuple[CommandLine, ...]:
 def differences(argv: Sequence[str], other: Sequence[str]) -> tuple[Argument, ...]:
     """The pieces of `argv`, those that `other` has not at that place marked."""
     same: set[int] = set()
-    for match in SequenceMatcher(None, list(argv), list(other), autojunk=False).get_matching_blocks():
+    for match in SequenceMatcher(
+        None, list(argv), list(other), autojunk=False
+    ).get_matching_blocks():
         same.update(range(match.a, match.a + match.size))
     return tuple(Argument(text, place not in same) for place, text in enumerate(argv))
 
@@ -319,17 +319,24 @@ def flatten(data: dict[str, Any], prefix: str = "") -> tuple[Fact, ...]:
     """Nested facts as dotted names; what is unknown is left out."""
     facts: list[Fact] = []
     for key, value in data.items():
-        name = f"{prefix}{key}".replace("_", " ")
+        name = _plain(f"{prefix}{key}")
         if isinstance(value, dict):
             facts += flatten(value, f"{prefix}{key} ")
         elif isinstance(value, list | tuple):
             for place, item in enumerate(value, 1):
-                head = f"{name} {place}" if len(value) > 1 else name
+                head = f"{prefix}{key} {place}" if len(value) > 1 else f"{prefix}{key}"
                 inner = flatten(item, f"{head} ") if isinstance(item, dict) else ()
-                facts += inner or [Fact(head, str(item))]
+                facts += inner or [Fact(_plain(head), str(item))]
         elif value is not None and value != "":
             facts.append(Fact(name, f"{value:,}" if type(value) is int else str(value)))
     return tuple(facts)
+
+
+_PLAIN = {"gpus": "GPU", "gpu": "GPU", "cpu": "CPU", "mib": "MiB", "os": "OS", "cuda": "CUDA"}
+
+
+def _plain(name: str) -> str:
+    return " ".join(_PLAIN.get(word, word) for word in name.replace("_", " ").split())
 
 
 def method_facts(result: Result) -> tuple[Fact, ...]:

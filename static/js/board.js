@@ -2,7 +2,7 @@
 /** What changes with the snapshot: state, progress, matrix, lanes with their launch steps. */
 
 import { el, fact, fill, find, show } from "./dom.js";
-import { count, duration, interval, plural, rate, ratio } from "./format.js";
+import { count, duration, interval, plural, rate, ratio, span } from "./format.js";
 import { progressOf } from "./race.js";
 
 const ENDED = ["finished", "failed", "cancelled"];
@@ -18,7 +18,9 @@ export function drawProgress(root, snapshot, age) {
   const badge = find('.race-acts [data-fact="state"]', root);
   if (badge) badge.className = `state state-${run.state}`;
   fill(badge, run.state);
-  fill(find("[data-now-text]", root), nowText(snapshot, now.since ? age(now.since) : null));
+  const text = nowText(snapshot, now.since ? age(now.since) : null);
+  const box = find("[data-now-text]", root);
+  if (!hasEnded(run.state) || !box?.textContent?.startsWith(text)) fill(box, text); // the server adds the date
   const left = run.eta_seconds ? ` · about ${duration(run.eta_seconds)} left` : "";
   fill(find("[data-progress-text]", root), `${count(run.heats_done)} of ${plural(run.heats_total, "heat")}${left}`);
   find("[data-progress]", root)?.setAttribute("value", String(run.heats_done));
@@ -69,13 +71,21 @@ function drawEntry(box, lane) {
     parts.push(el("span", "note", judged.verdict));
   }
   if (progress) parts.push(el("span", "note", progress));
-  parts.push(...lane.flags.map((word) => el("span", "flag", word)));
+  parts.push(...lane.flags.map(flag));
   const classes = ["entry"];
   if (judged?.value != null) classes.push(heatStep(judged.value));
   if (judged?.verdict === "too close to call") classes.push("close");
   if (lane.heats.some((heat) => heat.state === "running")) classes.push("racing");
   box.className = classes.join(" ");
   box.replaceChildren(...parts);
+}
+
+/** @param {string} word */
+function flag(word) {
+  const known = find(`[data-flag="${CSS.escape(word)}"]`);
+  show(known, true);
+  const isVoid = known?.hasAttribute("data-voids") ?? false;
+  return el("span", isVoid ? "flag void" : "flag", isVoid ? `void: ${word}` : word);
 }
 
 /** charts.heat_step. @param {number} value */
@@ -109,7 +119,7 @@ function whatIs(lane) {
 /** @param {StepView} step @param {(iso: string) => number} age */
 function stepRow(step, age) {
   const isCurrent = step.seconds === null;
-  const length = isCurrent ? `${duration(age(step.started_at))} …` : duration(step.seconds);
+  const length = isCurrent ? `${duration(age(step.started_at))} …` : span(step.seconds);
   const row = el("li", "", el("span", "", step.name), " ", el("span", "num muted", length));
   if (isCurrent) row.setAttribute("aria-current", "step");
   return row;

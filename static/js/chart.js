@@ -2,7 +2,7 @@
 /** The live chart: lanes on one clock. Redrawn at most once a second; the reader's zoom is kept. */
 
 import { rate } from "./format.js";
-import { CONFIG, axisEnd, baseLayout, laneLook, loadPlotly, spread } from "./plotting.js";
+import { CONFIG, axisEnd, baseLayout, isNarrow, laneLook, loadPlotly, niceStep, spread } from "./plotting.js";
 import { pointsOf } from "./race.js";
 
 const LABEL_CHARS = 15;
@@ -41,11 +41,12 @@ export class RaceChart {
     this.#cell = race.cell.id;
     this.#top = Math.max(this.#top, axisEnd(Math.max(1, ...tops)));
     const last = Math.max(...traces.map((one) => numbers(one.x).at(-1) ?? 0));
+    const isLive = race.lines.some((line) => line.heat.state === "running");
     const layout = baseLayout();
     return /** @type {Partial<Plotly.Layout>} */ ({
       ...layout,
       uirevision: race.cell.id,
-      xaxis: { ...layout.xaxis, range: [0, Math.max(last, planned)], title: { text: "seconds since the heat began", font: { size: 13 }, standoff: 8 } },
+      xaxis: { ...layout.xaxis, range: [0, Math.max(last, isLive ? planned : 0)], dtick: Math.max(1, niceStep(last / 7)), title: { text: "seconds since the heat began", font: { size: 14 }, standoff: 8 } },
       yaxis: { ...layout.yaxis, range: [0, this.#top], nticks: 6, title: { text: "" } },
       annotations: [unitNote(), ...labels(drawn, traces, this.#top)],
     });
@@ -69,7 +70,7 @@ function trace(line) {
 }
 
 function unitNote() {
-  return { text: "tokens per second", xref: "paper", yref: "paper", x: 0, y: 1, xanchor: "left", yanchor: "bottom", xshift: -44, yshift: 6, showarrow: false, font: { size: 13 } };
+  return { text: "tokens per second", xref: "paper", yref: "paper", x: 0, y: 1, xanchor: "left", yanchor: "bottom", xshift: -44, yshift: 6, showarrow: false, font: { size: 14 } };
 }
 
 /** Direct labels at the line ends: no legend to look up. @param {RaceLine[]} drawn @param {Partial<Plotly.PlotData>[]} traces @param {number} top */
@@ -77,14 +78,14 @@ function labels(drawn, traces, top) {
   const ends = traces.map((one) => numbers(one.y).at(-1) ?? 0);
   const heights = spread(ends, top);
   return drawn.map((line, place) => ({
-    text: `<b>${escaped(short(line.lane))}${line.isGhost ? " ghost" : ""}</b><br>${rate(ends[place])}`,
+    text: `${escaped(short(line.lane))}${line.isGhost ? " ghost" : ""}${isNarrow() ? "" : ` ${rate(ends[place])}`}`,
     x: numbers(traces[place]?.x).at(-1) ?? 0,
     y: heights[place] ?? 0,
     xanchor: "left",
     align: "left",
     xshift: 6,
     showarrow: false,
-    font: { color: laneLook(line.style).color, size: 13 },
+    font: { color: laneLook(line.style).color, size: 14, weight: 600 }, // not <b>: it sets a style attribute, which the CSP refuses
   }));
 }
 

@@ -1,10 +1,9 @@
 // @ts-check
 /** The result page on demand: every panel of throughput as an interactive chart, from the document itself. */
 
-import { find } from "./dom.js";
+import { find, laneStyle } from "./dom.js";
 import { cellLabel } from "./format.js";
 import { CONFIG, axisEnd, baseLayout, laneLook, loadPlotly } from "./plotting.js";
-import { laneStyle } from "./dom.js";
 
 /** @typedef {{ lanes: { name: string }[], cells: CellView[] }} ResultDocument */
 
@@ -41,7 +40,7 @@ async function draw() {
       if (!box) {
         box = document.createElement("div");
         box.className = "explored";
-        figure.querySelector("svg.chart")?.replaceWith(box);
+        figure.querySelector(".chart")?.replaceWith(box);
       }
       return plotly.react(box, traces(result, cells), layout(cells), CONFIG);
     }),
@@ -96,7 +95,7 @@ function layout(cells) {
     showlegend: true,
     legend: { orientation: "h", y: 1.12 },
     margin: { l: 52, r: 16, t: 40, b: 46 },
-    xaxis: { ...base.xaxis, tickvals: cells.map((cell) => cell.concurrency), title: { text: "streams at once", font: { size: 13 } } },
-    yaxis: { ...base.yaxis, range: [0, axisEnd(Math.max(1, ...speeds))], nticks: 6, title: { text: "tok/s", font: { size: 13 } } },
+    xaxis: { ...base.xaxis, tickvals: cells.map((cell) => cell.concurrency), title: { text: "streams at once", font: { size: 14 } } },
+    yaxis: { ...base.yaxis, range: [0, axisEnd(Math.max(1, ...speeds))], nticks: 6, title: { text: "tok/s", font: { size: 14 } } },
   });
 }

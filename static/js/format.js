@@ -41,6 +41,11 @@ export function duration(seconds) {
   return `${Math.trunc(whole / 3600)} h ${two(Math.trunc((whole % 3600) / 60))} min`;
 }
 
+/** A span that has ended. @param {number | null | undefined} seconds */
+export function span(seconds) {
+  return seconds == null || seconds >= 10 ? duration(seconds) : `${seconds.toFixed(1)} s`;
+}
+
 /** @param {number} number @param {string} noun */
 export function plural(number, noun) {
   return `${WHOLE.format(number)} ${noun}${number === 1 ? "" : "s"}`;

@@ -46,20 +46,25 @@ export function laneLook(style) {
 export function baseLayout() {
   const page = getComputedStyle(document.body);
   const muted = colourOf("muted");
-  const axis = { gridcolor: colourOf("grid-probe"), linecolor: muted, tickfont: { color: muted, size: 13 }, zeroline: false };
+  const axis = { gridcolor: colourOf("grid-probe"), linecolor: muted, tickfont: { color: muted, size: 14 }, zeroline: false };
   return /** @type {Partial<Plotly.Layout>} */ ({
     autosize: true,
     showlegend: false,
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: page.fontFamily, color: page.color, size: 14 },
-    margin: { l: 52, r: matchMedia("(max-width: 40rem)").matches ? 92 : 128, t: 26, b: 46 },
+    margin: { l: 52, r: isNarrow() ? 116 : 156, t: 26, b: 46 },
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     hovermode: "x unified",
     hoverlabel: { bgcolor: colourOf("card"), bordercolor: muted, font: { color: page.color } },
     xaxis: { ...axis, showgrid: false },
     yaxis: { ...axis, rangemode: "tozero", fixedrange: true },
   });
+}
+
+/** Whether labels must be short. */
+export function isNarrow() {
+  return matchMedia("(max-width: 40rem)").matches;
 }
 
 /** Colour (or background) that a class gets. @param {string} name */
@@ -75,10 +80,14 @@ function colourOf(name) {
 
 /** The next 1, 2 or 5 times a power of ten that gives `highest` head-room in four steps: the axis does not breathe. @param {number} highest */
 export function axisEnd(highest) {
-  const raw = (Math.max(highest, 1e-9) * 1.08) / 4;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= raw * 0.999) ?? raw;
+  const step = niceStep((Math.max(highest, 1e-9) * 1.08) / 4);
   return step * Math.max(1, Math.ceil((highest * 1.08) / step));
+}
+
+/** The next 1, 2 or 5 times a power of ten. @param {number} raw */
+export function niceStep(raw) {
+  const power = 10 ** Math.floor(Math.log10(raw || 1));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= raw * 0.999) ?? raw;
 }
 
 /**

@@ -16,7 +16,7 @@ const BASELINE = "baseline";
 export function raceOf(snapshot, ticks, pick) {
   const cell = pickCell(snapshot, pick);
   const featured = pickLane(snapshot, cell, pick.lane);
-  const heats = pickHeats(cell);
+  const heats = pickHeats(cell, ticks);
   const isLive = heats.some((heat) => heat.state === "running");
   const lines = heats.map((heat) => ({
     lane: heat.lane,
@@ -50,10 +50,10 @@ function pickLane(snapshot, cell, name) {
   return order[0] ?? null;
 }
 
-/** One heat per lane, all of the same ordinal. @param {CellView} cell @returns {HeatView[]} */
-function pickHeats(cell) {
+/** One heat per lane, all of the same ordinal. @param {CellView} cell @param {Map<number, Tick[]>} driven @returns {HeatView[]} */
+function pickHeats(cell, driven) {
   const all = Object.values(cell.lanes).flatMap((lane) => lane.heats);
-  const begun = all.filter((heat) => ["running", "done", "failed"].includes(heat.state));
+  const begun = all.filter((heat) => ["running", "done"].includes(heat.state) || driven.has(heat.id));
   const running = begun.find((heat) => heat.state === "running");
   const ordinals = begun.map((heat) => heat.ordinal);
   const weight = (/** @type {number} */ one) => ordinals.filter((other) => other === one).length * 1e6 + one;
