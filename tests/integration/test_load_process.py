@@ -145,3 +145,11 @@ def test_it_imports_nothing_of_ours_and_starts_small() -> None:
 
     roots = {name.partition(".")[0] for name in done.stdout.split()}
     assert roots & {"app", "pydantic", "httpx", "anyio", "psutil", "structlog"} == set()
+
+
+async def test_ctrl_c_in_the_terminal_is_left_to_the_worker() -> None:
+    async with server(lambda _: in_chunks(THREE, LAST)) as port, LoadProcess() as load:
+        psutil.Process(load.pid).send_signal(signal.SIGINT)
+        done = await finish(load, an_order(port))
+
+    assert done.tokens == 3

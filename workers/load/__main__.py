@@ -8,6 +8,7 @@ import asyncio
 import gc
 import json
 import os
+import signal
 import sys
 
 import uvloop
@@ -26,6 +27,8 @@ class Door(asyncio.Protocol):
         self.heat: Heat | None = None
         self.task: asyncio.Task[None] | None = None
         self.closed = asyncio.Event()
+        self.fault: BaseException | None = None
+        """A mistake of ours: the process ends loudly rather than leave the worker waiting."""
 
     def say(self, event: Event) -> None:
         if self.out and not self.out.is_closing():
@@ -77,6 +80,7 @@ class Door(asyncio.Protocol):
             )
             return
         self.task = asyncio.create_task(self.run(self.heat))
+        self.task.add_done_callback(self.look)
 
     async def run(self, heat: Heat) -> None:
         try:
@@ -84,6 +88,11 @@ class Door(asyncio.Protocol):
         finally:
             self.heat = None
         self.say(done)
+
+    def look(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception():
+            self.fault = task.exception()
+            self.closed.set()
 
 
 def refusal(heat_id: str, why: str) -> Done:
@@ -121,9 +130,14 @@ async def serve() -> None:
         door.heat.cancel()
     if door.task:
         await asyncio.wait([door.task], timeout=0.5)
+    if door.fault:
+        raise door.fault
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker; then stdin ends
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is the worker's to answer; then stdin ends
     gc.freeze()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve())

@@ -9,7 +9,7 @@ only be a key.
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_TOKENS = 2**53
 """More than any server ever counted: a count beyond is nonsense,
@@ -40,9 +40,8 @@ class Chunk:
     defect: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Needles:
-    """The byte strings of one server's way of writing JSON."""
+class Needles(NamedTuple):
+    """The byte strings of one server's way of writing JSON; a tuple, as every chunk unpacks it."""
 
     usage: bytes
     finish: bytes
@@ -68,27 +67,28 @@ def needles_for(first_payload: bytes) -> Needles:
 
 def read_fast(payload: bytes, needles: Needles) -> Fast | None:
     """The facts of an ordinary chunk in mid-stream; None: ask `read_json`."""
-    if payload.find(needles.finish) < 0:
+    usage_key, finish_null, ids_key, text_keys = needles
+    if finish_null not in payload:
         return None
     usage = ids = None
-    at = payload.rfind(needles.usage)
+    at = payload.rfind(usage_key)
     if at > 0:
-        at += len(needles.usage)
+        at += len(usage_key)
         digits = payload[at : payload.find(b"}", at)]
         if not digits.isdigit():
             digits = digits.partition(b",")[0]
         if not digits.isdigit() or len(digits) > 15:
             return None
         usage = int(digits)
-    at = payload.find(needles.ids)
+    at = payload.find(ids_key)
     if at > 0:
-        at += len(needles.ids)
+        at += len(ids_key)
         end = payload.find(b"]", at)
         ids = payload.count(b",", at, end) + 1 if end > at else 0
     if usage is None and ids is None:
         return None
     text = None
-    for needle in needles.texts:
+    for needle in text_keys:
         at = payload.find(needle)
         if at > 0:
             at += len(needle)

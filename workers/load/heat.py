@@ -56,6 +56,7 @@ class Heat:
         self.open_deadline_s = float(head.get("open_deadline_s") or 600.0)
         self.spotlight = int(head.get("spotlight") or 0)
         self.held = Held()
+        self.course = Clockwork(len(bodies), time.monotonic(), self.seconds)
         requests = (request_bytes(request_head, body) for body in bodies)
         self.streams = [Stream(self, n, request) for n, request in enumerate(requests)]
         self.running = len(self.streams)
@@ -65,7 +66,6 @@ class Heat:
         self.is_cancelled = False
         self.chunks_told = 0
         self.lags: list[float] = []
-        self.course = Clockwork(len(self.streams), time.monotonic(), self.seconds)
 
     async def drive(self) -> Done:
         """Run it all; the last word is the return value."""

@@ -13,6 +13,7 @@ from typing import Protocol
 import httptools
 
 from workers.load.chunks import Chunk, Needles, needles_for, read_fast, read_json
+from workers.load.clockwork import Clockwork
 from workers.load.messages import Finish, StreamEnd
 from workers.load.sse import Held, Payloads
 from workers.load.tally import MAX_RAW_BYTES, Tally
@@ -32,6 +33,7 @@ class Course(Protocol):
     """What a stream needs of its heat."""
 
     held: Held
+    course: Clockwork
 
     def count(self, stream: "Stream", at: float, grown: int) -> None: ...
     def finishing(self, stream: "Stream", at: float) -> None: ...
@@ -45,6 +47,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def __init__(self, heat: Course, index: int, request: bytes) -> None:
         self.heat = heat
+        self.clock = heat.course
         self.index = index
         self.request = request
         self.tally = Tally()
@@ -139,10 +142,14 @@ class Stream(asyncio.BufferedProtocol):
         if fast is None:
             self.take_whole(payload)
             return
-        self.heat.turn_if_due(self.now)
-        usage, ids, raw = fast
-        grown = self.tally.add(usage, ids, raw)
-        self.counted(grown)
+        now, tally = self.now, self.tally
+        if now >= self.clock.turn_at:
+            self.heat.turn_if_due(now)
+        grown = tally.add(*fast)
+        if grown:
+            self.heat.count(self, now, grown)
+        if tally.raw_bytes > MAX_RAW_BYTES:
+            self.heat.flush(self)
 
     def take_whole(self, payload: bytes) -> None:
         if self.ended_at is not None:
@@ -154,14 +161,12 @@ class Stream(asyncio.BufferedProtocol):
         if chunk.is_choice and self.needles is None:
             self.needles = needles_for(payload)
         self.heat.turn_if_due(self.now)
-        self.counted(self.tally.add_chunk(chunk))
-        self.judge(chunk)
-
-    def counted(self, grown: int) -> None:
+        grown = self.tally.add_chunk(chunk)
         if grown:
             self.heat.count(self, self.now, grown)
         if self.tally.raw_bytes > MAX_RAW_BYTES:
             self.heat.flush(self)
+        self.judge(chunk)
 
     def judge(self, chunk: Chunk) -> None:
         """Whether this chunk ends the stream, or will."""
