@@ -136,8 +136,6 @@ async def serve() -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker; then stdin ends
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is the worker's to answer; then stdin ends
     gc.freeze()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve())
