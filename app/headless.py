@@ -12,6 +12,7 @@ from app.config import Settings, resource
 from app.domain.errors import ConflictError, FieldProblem, LaunchError, RecipeError
 from app.domain.snapshot import Snapshot
 from app.domain.states import ENDED_RUNS, RunState
+from app.logs import set_up_logs
 from app.recipes import Asked, read_recipe
 from app.store import queue, results, runs
 from app.store.db import Database, open_database
@@ -34,6 +35,7 @@ def race_here(
     settings: Settings, name: str, overrides: Sequence[str], out: Path | None, *, as_json: bool
 ) -> int:
     """Race a recipe and leave DIR/result.json; returns the exit code."""
+    set_up_logs("info" if settings.log_level == "debug" else "warning")
     asked = read_recipe(name, overrides)
     if out is not None:
         _check_folder(out)

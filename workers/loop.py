@@ -14,7 +14,7 @@ import structlog
 from app.config import Settings
 from app.domain.errors import SlipstreamError
 from app.domain.states import RunState
-from app.store import progress, queue, results, workers
+from app.store import queue, results, workers
 from app.store.db import Database, open_database
 from app.store.queue import Claim, Renewal
 from workers.gpus import Gpus
@@ -156,11 +156,8 @@ class Worker:
         log.info("run given back", run=held.run_id)
 
     def _close(self, held: Claim, state: RunState, error: str | None) -> RunState:
-        now = utc_now()
         with self.database.write() as session:
-            is_closed = progress.finish(session, held, state, now=now, error=error)
-            if is_closed and state is RunState.FAILED:
-                results.freeze(session, held.run_id, tool=self.host.tool, now=now)
+            results.finish(session, held, state, tool=self.host.tool, now=utc_now(), error=error)
         return state
 
     async def _beat_for_ever(self) -> None:

@@ -38,17 +38,11 @@ async def race(database: Database, held: Claim, host: Host) -> RunState:
 
 
 async def finish(recorder: Recorder, host: Host) -> RunState:
-    """Close the run by what its lanes came to, and freeze it in the same breath."""
+    """Close the run by what its lanes came to, and freeze it in the same transaction."""
     run_id = recorder.held.run_id
     snapshot = await recorder.read(runs.snapshot, run_id, now=utc_now())
     state, error = outcome([(lane.name, lane.state) for lane in snapshot.lanes])
-    await recorder.write(progress.finish, state, now=utc_now(), error=error)
-
-    def freeze() -> None:
-        with recorder.database.write() as session:
-            results.freeze(session, run_id, tool=host.tool, now=utc_now())
-
-    await recorder.run(freeze)
+    await recorder.write(results.finish, state, tool=host.tool, now=utc_now(), error=error)
     return state
 
 

@@ -6,15 +6,18 @@ socket.
 """
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from app.domain.errors import LaunchError
 from app.domain.states import LaunchStep
+from app.domain.urls import refuse_address
 from workers.diagnose import diagnose
 from workers.engines.base import Engine, LaunchPlan
 from workers.launchers.base import Server
@@ -56,6 +59,8 @@ async def wait_ready(
     """Wait for health, prove, and read what it serves. LaunchError names the step that failed."""
     begun = time.monotonic()
     steps = _Steps(server, engine, on_step)
+    if not plan.argv:
+        await check_address(plan)
     limit = deadline_seconds if plan.argv else min(deadline_seconds, ATTACH_PATIENCE_SECONDS)
     await _wait_healthy(client, plan, server, engine, begun + limit, steps)
     if plan.proves_itself:
@@ -90,6 +95,31 @@ async def prove_ours(
     started_at = engine.read(page.text, "").process_started_at
     if started_at is not None and started_at < server.started_at - CLOCK_SLACK_SECONDS:
         raise _not_ours(plan, "it was started before our launch")
+
+
+async def check_address(plan: LaunchPlan) -> None:
+    """LaunchError when a stranger's URL resolves to an address that is never a server's.
+
+    The name was judged when the recipe was read; only now is it known where it leads.
+    """
+    url = urlsplit(plan.base_url)
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise LaunchError(
+            f"{url.hostname} cannot be resolved ({error}).",
+            step=LaunchStep.PREFLIGHT.value,
+            remedy="Correct the lane's url.",
+        ) from error
+    for address in {str(row[4][0]).partition("%")[0] for row in found}:
+        reason = refuse_address(address)
+        if reason:
+            raise LaunchError(
+                f"{url.hostname} leads to {address}, which {reason}.",
+                step=LaunchStep.PREFLIGHT.value,
+                remedy="Name a server of yours.",
+            )
 
 
 class _Steps:

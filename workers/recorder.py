@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlmodel import Session
 
@@ -70,10 +70,6 @@ class Recorder:
 
         await self._run(work)
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Any other store work, in the same order as the writes."""
-        return await self._run(work)
-
     def close(self) -> None:
         """Finish what is queued."""
         self._thread.shutdown(wait=True)
@@ -86,6 +82,3 @@ class Recorder:
 def utc_now() -> datetime:
     """UTC stamp for people; spans are measured by time.monotonic."""
     return datetime.now(UTC)
-
-
-Facts = dict[str, Any]

@@ -1,7 +1,6 @@
 """The recipe: what to race, checked completely before anything starts or is stored."""
 
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -23,6 +22,7 @@ from app.domain.engine_args import (
     check_env,
 )
 from app.domain.errors import FieldProblem, RecipeError
+from app.domain.urls import check_url
 
 BASELINE = "baseline"
 MAX_LANES = 64
@@ -237,27 +237,8 @@ def _check_lane(recipe: Recipe, name: str, lane: LaneSpec) -> list[FieldProblem]
             FieldProblem(f"{field}.k", "is missing.", "Say how many tokens are drafted, e.g. k: 3.")
         )
     if recipe.engine is EngineKind.ATTACH:
-        problems += _check_url(f"{field}.url", lane.url)
+        problems += check_url(f"{field}.url", lane.url)
     return problems
-
-
-def _check_url(field: str, url: str | None) -> list[FieldProblem]:
-    if not url:
-        return [
-            FieldProblem(field, "is missing.", "Give the server's URL, e.g. http://127.0.0.1:8000.")
-        ]
-    try:
-        parts = urlsplit(url)
-        port_is_fine = parts.port is None or 0 < parts.port < 65536
-    except ValueError:
-        return [FieldProblem(field, f"{url!r} is not a URL.", "Write http://HOST:PORT.")]
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_fine:
-        return [FieldProblem(field, f"{url!r} is not an http URL.", "Write http://HOST:PORT.")]
-    if parts.username or parts.password:
-        return [
-            FieldProblem(field, "holds a password.", "Use api_key: NAME and SLIPSTREAM_KEY_<NAME>.")
-        ]
-    return []
 
 
 def _check_sizes(recipe: Recipe) -> list[FieldProblem]:
@@ -310,6 +291,10 @@ _EXAMPLE = "Start from a card in recipes/, e.g. replay-b300."
 _REMEDIES = {
     "extra_forbidden": "Remove it, or check its spelling.",
     "missing": "Add it.",
+    "enum": "Write one of these.",
+    "literal_error": "Write one of these.",
+    "string_type": "Put it in quotes.",
+    "string_pattern_mismatch": "Remove control characters.",
 }
 
 

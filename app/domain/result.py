@@ -145,28 +145,32 @@ def parse(document: bytes) -> Result:
 
 
 def headline(cells: tuple[CellView, ...]) -> Headline:
-    """The strongest thing that can honestly be said: the largest speedup that an interval supports.
+    """The strongest thing that an interval supports, and how the lane fares in all other cells.
 
-    Order: faster cells by value; else slower cells; else too close; else one heat; else nothing.
+    Order: faster cells, the largest first; else slower cells, the smallest first; else too close;
+    else one heat; else nothing. The tally keeps one good cell from speaking for bad ones.
     """
     best: tuple[tuple[int, float], CellView, str, LaneCell] | None = None
     for cell in cells:
         for name, lane in cell.lanes.items():
             if name == BASELINE or lane.speedup is None or lane.speedup.value is None:
                 continue
-            rank = (_RANK[lane.speedup.verdict], lane.speedup.value)
+            judged = lane.speedup
+            sign = -1 if judged.verdict is Verdict.SLOWER else 1
+            rank = (_RANK[judged.verdict], sign * (judged.value or 0))
             if best is None or rank > best[0]:
                 best = (rank, cell, name, lane)
     if best is None:
         return Headline(sentence=_nothing_to_say(cells))
     _, cell, name, lane = best
-    return _speak(cell, name, lane)
+    said = _speak(cell, name, lane)
+    return said.model_copy(update={"sentence": said.sentence + _tally(cells, name)})
 
 
 _RANK = {
     Verdict.FASTER: 4,
-    Verdict.TOO_CLOSE: 3,
-    Verdict.SLOWER: 2,
+    Verdict.SLOWER: 3,
+    Verdict.TOO_CLOSE: 2,
     Verdict.ONE_HEAT: 1,
     Verdict.NONE: 0,
 }
@@ -199,6 +203,21 @@ def _speak(cell: CellView, name: str, lane: LaneCell) -> Headline:
         high=judged.high,
         verdict=judged.verdict,
     )
+
+
+def _tally(cells: tuple[CellView, ...], name: str) -> str:
+    """How the lane fares over all cells; empty when there is only one."""
+    verdicts = [judged.verdict for cell in cells if (judged := cell.lanes[name].speedup)]
+    if len(verdicts) < 2:
+        return ""
+    words = {
+        "faster": verdicts.count(Verdict.FASTER),
+        "slower": verdicts.count(Verdict.SLOWER),
+        "too close to call": verdicts.count(Verdict.TOO_CLOSE),
+        "without a verdict": verdicts.count(Verdict.ONE_HEAT) + verdicts.count(Verdict.NONE),
+    }
+    parts = [f"{word} in {count}" for word, count in words.items() if count]
+    return f" Of {len(verdicts)} cells it is {', '.join(parts)}."
 
 
 def describe_cell(workload: str, context: int, concurrency: int) -> str:

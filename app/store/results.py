@@ -11,8 +11,9 @@ from app.domain.errors import ConflictError, NotFoundError
 from app.domain.recipe import BASELINE
 from app.domain.result import Spark, ToolFacts
 from app.domain.snapshot import Snapshot
-from app.domain.states import ENDED_RUNS
-from app.store import names, runs, ticks
+from app.domain.states import ENDED_RUNS, RunState
+from app.store import names, progress, runs, ticks
+from app.store.queue import Claim
 from app.store.tables import ResultRow
 
 
@@ -41,6 +42,26 @@ class ResultCard:
     provenance: str
     created_at: datetime
     sha256: str
+
+
+def finish(
+    session: Session,
+    held: Claim,
+    state: RunState,
+    *,
+    tool: ToolFacts,
+    now: datetime,
+    error: str | None = None,
+) -> bool:
+    """Close the run and freeze it in one transaction: nobody sees an ended race without its result.
+
+    A cancelled run is closed and not frozen. False when the run is no longer ours.
+    """
+    if not progress.finish(session, held, state, now=now, error=error):
+        return False
+    if state is not RunState.CANCELLED:
+        freeze(session, held.run_id, tool=tool, now=now)
+    return True
 
 
 def freeze(session: Session, run_id: str, *, tool: ToolFacts, now: datetime) -> Frozen:

@@ -135,3 +135,27 @@ def test_a_race_without_a_standing_pair_says_so() -> None:
 
     assert headline((only_baseline,)).sentence == "No lane can be compared with the baseline."
     assert headline((nothing,)).sentence == "No heat of this run counts."
+
+
+def test_one_good_cell_does_not_speak_for_the_bad_ones() -> None:
+    good = make_cell(
+        [make_heat(lane, n, s) for lane, s in (("baseline", 100), ("mtp-k3", 180)) for n in (1, 2)]
+    )
+    bad = make_cell(
+        [make_heat(lane, n, s) for lane, s in (("baseline", 100), ("mtp-k3", 50)) for n in (1, 2)]
+    )
+
+    assert headline((good, bad, bad)).sentence.endswith(
+        "Of 3 cells it is faster in 1, slower in 2."
+    )
+
+
+def test_where_no_cell_is_faster_the_worst_slowdown_is_named() -> None:
+    slow = make_cell(
+        [make_heat(lane, n, s) for lane, s in (("baseline", 100), ("mtp-k3", 80)) for n in (1, 2)]
+    )
+    slower = make_cell(
+        [make_heat(lane, n, s) for lane, s in (("baseline", 100), ("mtp-k3", 50)) for n in (1, 2)]
+    )
+
+    assert headline((slow, slower)).speedup == pytest.approx(0.5)
