@@ -1,8 +1,9 @@
 """Drives a run through the store as a worker would, second by second, under the test's control."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from app.domain.recipe import Recipe
 from app.domain.result import ToolFacts
@@ -17,6 +18,10 @@ from tests import builders
 
 WORKER = "bench-1:4711"
 FOR_EVER_S = 86_400
+SWEEP = ("baseline", "mtp-k1", "mtp-k2", "mtp-k4", "mtp-k8")
+FLAGS_OF: dict[str, tuple[str, ...]] = {"mtp-k1": ("throttled",), "mtp-k2": ("stopped-early",)}
+
+Made = TypeVar("Made")
 
 
 def now() -> datetime:
@@ -147,3 +152,47 @@ def finished(db: Database, **recipe_facts: Any) -> tuple[str, str]:
     for lane in race.recipe.lanes:
         race.drive(lane)
     return race.run_id, race.finish()
+
+
+def half_way(db: Database) -> tuple[Race, PlannedHeat]:
+    """The baseline is done; the variant is in its second heat, seven seconds old."""
+    race = Race(db).submit().claim()
+    race.drive("baseline")
+    race.launch("mtp-k4")
+    first, second, *_ = race.heats("mtp-k4")
+    race.begin(first)
+    for moment in range(12):
+        race.tick(first, moment)
+    race.end(first)
+    race.begin(second)
+    for moment in range(7):
+        race.tick(second, moment)
+    return race, second
+
+
+def every_state(db: Database, make: Callable[..., Made]) -> Made:
+    """One run in every state."""
+    run, slug = finished(db)
+    sweep = Race(db, builders.make_recipe(SWEEP, concurrency=(1, 4, 8))).submit().claim()
+    for lane in SWEEP:
+        sweep.drive(lane, seconds=3, flags=FLAGS_OF.get(lane, ()))
+    sweep_slug = sweep.finish()
+    failed = Race(db).submit().claim()
+    failed.drive("baseline", seconds=3)
+    failed.fail("mtp-k4")
+    failed_slug = failed.finish(RunState.FAILED)
+    running, _ = half_way(db)
+    launching = Race(db).submit().claim()
+    launching.step("baseline", LaneState.LAUNCHING, "starting")
+    launching.step("baseline", LaneState.LAUNCHING, "loading weights")
+    return make(
+        finished=run,
+        slug=slug,
+        sweep=sweep.run_id,
+        sweep_slug=sweep_slug,
+        failed=failed.run_id,
+        failed_slug=failed_slug,
+        running=running.run_id,
+        launching=launching.run_id,
+        queued=Race(db).submit().run_id,
+    )
