@@ -1,5 +1,6 @@
 """`slipstream up`: the dashboard in this process, a worker beside it, and the one-use link."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -42,6 +43,9 @@ def serve(settings: Settings, *, race: str | None, exit_after_race: bool, with_w
     watch = _RaceWatch(database, settings, run_id, server if exit_after_race else None)
     _greet(settings, database, run_id)
     watch.start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # uvicorn raises what it has caught once more when it has ended; we still have a worker to end
+        signal.signal(number, _note)
     try:
         server.run(sockets=[listening])
     finally:
@@ -122,6 +126,10 @@ class _RaceWatch(threading.Thread):
         self._stopping.set()
         if self.is_alive():
             self.join()
+
+
+def _note(_number: int, _frame: object) -> None:
+    """A signal that uvicorn has already obeyed."""
 
 
 def _greet(settings: Settings, database: Database, run_id: str | None) -> None:

@@ -13,9 +13,12 @@ from workers.loop import serve, stop_on_signals, stop_with_parent
 async def _main(is_child: bool) -> None:
     stopping = asyncio.Event()
     stop_on_signals(stopping)
-    if is_child:
-        await stop_with_parent(stopping)
-    await serve(load_settings(), stopping)
+    parent = await stop_with_parent(stopping) if is_child else None
+    try:
+        await serve(load_settings(), stopping)
+    finally:
+        if parent is not None:
+            parent.cancel()
 
 
 def run(*, is_child: bool) -> int:

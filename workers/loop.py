@@ -204,13 +204,18 @@ def stop_on_signals(stopping: asyncio.Event) -> None:
         loop.add_signal_handler(name, stopping.set)
 
 
-async def stop_with_parent(stopping: asyncio.Event) -> None:
-    """End when standard input closes: the parent is gone, however it went."""
+async def stop_with_parent(stopping: asyncio.Event) -> asyncio.Task[None]:
+    """End when standard input closes: the parent is gone, however it went. Keep what it gives."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    task = asyncio.create_task(reader.read())
-    task.add_done_callback(lambda _: stopping.set())
+
+    async def wait_for_the_end() -> None:
+        while await reader.read(1024):
+            continue
+        stopping.set()
+
+    return asyncio.create_task(wait_for_the_end())
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

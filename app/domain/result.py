@@ -217,6 +217,8 @@ def _tally(cells: tuple[CellView, ...], name: str) -> str:
         "without a verdict": verdicts.count(Verdict.ONE_HEAT) + verdicts.count(Verdict.NONE),
     }
     parts = [f"{word} in {count}" for word, count in words.items() if count]
+    if len(parts) == 1:
+        return f" It is {parts[0].rpartition(' in ')[0]} in all {len(verdicts)} cells."
     return f" Of {len(verdicts)} cells it is {', '.join(parts)}."
 
 

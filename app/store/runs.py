@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import and_, func, or_
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, select
 
 from app.domain.errors import ConflictError, FieldProblem, NotFoundError, RecipeError
@@ -71,8 +72,15 @@ def submit(
         idempotency_key=idempotency_key,
         request_sha256=request_sha256,
     )
-    session.add(run)
-    session.flush()
+    try:
+        with session.begin_nested():
+            session.add(run)
+    except IntegrityError:
+        # Somebody sent the same key in the same moment and was quicker.
+        known = _known_submission(session, idempotency_key or "", request_sha256)
+        if known is None:
+            raise
+        return Submitted(known, is_new=False)
     _plan(session, run.id, recipe)
     return Submitted(run.id, is_new=True)
 

@@ -138,7 +138,7 @@ class House:
             runs.request_cancel(session, run_id, now=datetime.now(UTC))
 
     def wait(
-        self, run_id: str, until: Callable[[Snapshot], T], seconds: float = DEADLINE_SECONDS
+        self, run_id: str, until: Callable[[Snapshot], T | None], seconds: float = DEADLINE_SECONDS
     ) -> T:
         """Look at the run until `until` is true of it; gives what that said."""
         return wait_for(lambda: until(self.snapshot(run_id)), seconds, self.log)
@@ -149,7 +149,9 @@ class House:
 
 
 def wait_for(
-    condition: Callable[[], T], seconds: float = DEADLINE_SECONDS, explain: Callable[[], str] = str
+    condition: Callable[[], T | None],
+    seconds: float = DEADLINE_SECONDS,
+    explain: Callable[[], str] = str,
 ) -> T:
     """Poll until true; the assertion shows the log."""
     deadline = time.monotonic() + seconds

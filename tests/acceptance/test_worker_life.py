@@ -148,7 +148,7 @@ def test_a_server_that_dies_in_mid_heat_voids_it_and_fails_its_lane(house: House
 
 
 def test_a_deaf_server_that_leaves_a_grandchild_is_gone_with_all_it_started(house: House) -> None:
-    faults = {"ignore_sigterm": True, "fork_child": True}
+    faults: dict[str, object] = {"ignore_sigterm": True, "fork_child": True}
     run_id = house.submit(**lane_faults(faults), decode=LONG)
 
     with house.worker() as worker:

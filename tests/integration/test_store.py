@@ -248,7 +248,7 @@ def test_a_finished_race_is_frozen_once_with_its_speedups(database: Database) ->
     assert documents.sha256(first.document) == first.sha256
     assert document.headline.speedup == pytest.approx(1.8)
     assert [spark.tokens for spark in document.sparks] == [(100,), (100,)]
-    assert first.sentence.startswith("mtp-k3 is 1.80× baseline")  # noqa: RUF001
+    assert first.sentence.startswith("mtp-k3 is 1.80× baseline")
 
 
 def test_ticks_come_back_in_order_none_twice(database: Database) -> None:
