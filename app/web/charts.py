@@ -95,6 +95,8 @@ def line_chart(
 ) -> Markup:
     """Lines with direct labels at their ends; `x_values` names the only x marks (else from
     zero)."""
+    if not any(one.points for one in series):
+        return _empty_chart(size, title)
     y = nice_axis(_highest(series), y_label)
     x_end = max((p.x for s in series for p in s.points), default=1.0) or 1.0
     x = Axis(x_end, tuple(x_values), x_label) if x_values else nice_x(x_end, x_label)
@@ -161,6 +163,17 @@ def sparkline(values: Sequence[float], *, highest: float, style: int, title: str
         '<svg class="spark lane-{}" role="img" aria-label="{}" viewBox="0 0 1000 1000"'
         ' preserveAspectRatio="none"><path class="line" d="{}"/></svg>'
     ).format(style, title, path or "M0 1000")
+
+
+def _empty_chart(size: str, title: str) -> Markup:
+    """The same room, so that nothing jumps when the first point comes."""
+    return Markup(
+        '<div class="chart chart-{} empty-chart" role="img" aria-label="{}: nothing yet">'
+        '<svg class="plot" viewBox="0 0 1000 1000" preserveAspectRatio="none">'
+        '<path class="grid" d="M0 1000H1000 M0 750H1000 M0 500H1000 M0 250H1000 M0 0H1000"/></svg>'
+        '<svg class="plot"><text class="tick" x="50%" y="50%" dy="-8" text-anchor="middle">'
+        "Nothing yet</text></svg></div>"
+    ).format(size, title)
 
 
 def _highest(series: Sequence[Series]) -> float:

@@ -23,7 +23,7 @@ router = APIRouter(include_in_schema=False)
 
 HOME_RUNS, HOME_RESULTS = 30, 24
 TICKS_PER_READ = 5000
-EMBED_HEIGHT_PX = 320
+EMBED_HEIGHT_PX = 360
 SEE_OTHER = 303
 
 

@@ -76,9 +76,9 @@ function unitNote() {
 /** Direct labels at the line ends: no legend to look up. @param {RaceLine[]} drawn @param {Partial<Plotly.PlotData>[]} traces @param {number} top */
 function labels(drawn, traces, top) {
   const ends = traces.map((one) => numbers(one.y).at(-1) ?? 0);
-  const heights = spread(ends, top);
+  const heights = spread(ends, top * (isNarrow() ? 0.2 : 0.075));
   return drawn.map((line, place) => ({
-    text: `${escaped(short(line.lane))}${line.isGhost ? " ghost" : ""}${isNarrow() ? "" : ` ${rate(ends[place])}`}`,
+    text: labelOf(line, ends[place]),
     x: numbers(traces[place]?.x).at(-1) ?? 0,
     y: heights[place] ?? 0,
     xanchor: "left",
@@ -87,6 +87,13 @@ function labels(drawn, traces, top) {
     showarrow: false,
     font: { color: laneLook(line.style).color, size: 14, weight: 600 }, // not <b>: it sets a style attribute, which the CSP refuses
   }));
+}
+
+/** @param {RaceLine} line @param {number | undefined} end */
+function labelOf(line, end) {
+  const name = escaped(short(line.lane));
+  if (isNarrow()) return line.isGhost ? `${name}<br>ghost` : name;
+  return `${name}${line.isGhost ? " ghost" : ""} ${rate(end)}`;
 }
 
 /** @param {unknown} values @returns {number[]} */

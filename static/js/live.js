@@ -50,6 +50,7 @@ const feed = new Feed(root.dataset.run ?? "", {
     gpu = tick.gpu ?? gpu;
     lastTickAt = performance.now();
     isDirty = true;
+    root.dataset.waiting = String(Number(root.dataset.waiting ?? 0) + 1); // ticks not drawn yet
   },
   snapshot(news) {
     const isFirst = snapshot === null;
@@ -69,6 +70,7 @@ function draw() {
   const race = raceOf(snapshot, ticks, pick);
   pick.shown = race.cell.id;
   isDirty = false;
+  root.dataset.waiting = "0";
   drawScore(root, race);
   drawProgress(root, snapshot, age);
   drawMatrix(root, snapshot);

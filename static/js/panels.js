@@ -39,6 +39,7 @@ export function findingOf(race) {
 export function drawBars(root, race) {
   const list = find("[data-bars] ul", root);
   if (!list) return;
+  show(find("[data-bars]", root), race.lines.length > 0);
   fact(root, "clock", duration(race.clock));
   const totals = race.lines.map((line) => tokensBy(line, race.clock));
   const most = Math.max(1, ...totals);

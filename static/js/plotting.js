@@ -53,7 +53,7 @@ export function baseLayout() {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: page.fontFamily, color: page.color, size: 14 },
-    margin: { l: 52, r: isNarrow() ? 116 : 156, t: 26, b: 46 },
+    margin: { l: 52, r: isNarrow() ? 84 : 156, t: 26, b: 46 },
     dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     hovermode: "x unified",
     hoverlabel: { bgcolor: colourOf("card"), bordercolor: muted, font: { color: page.color } },
@@ -92,10 +92,9 @@ export function niceStep(raw) {
 
 /**
  * Heights of end labels, moved as little as needed to be apart.
- * @param {number[]} heights @param {number} end of the axis
+ * @param {number[]} heights @param {number} gap
  */
-export function spread(heights, end) {
-  const gap = end * 0.075;
+export function spread(heights, gap) {
   const order = heights.map((_, place) => place).sort((a, b) => (heights[b] ?? 0) - (heights[a] ?? 0));
   const moved = [...heights];
   order.slice(1).forEach((below, place) => {

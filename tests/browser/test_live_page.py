@@ -105,7 +105,7 @@ def test_pausing_stops_the_drawing_and_never_the_data(
     page.get_by_role("button", name="Pause").click()
 
     run.tick(heat, 7)
-    page.wait_for_timeout(2500)
+    expect(page.locator("[data-race]")).to_have_attribute("data-waiting", "1")
     paused = clock.inner_text()
     page.get_by_role("button", name="Go on").click()
 

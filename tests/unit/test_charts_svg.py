@@ -70,3 +70,4 @@ def test_only_the_baseline_has_the_baselines_style() -> None:
 
 def test_nothing_to_draw_is_still_a_chart() -> None:
     assert 'class="grid"' in chart()
+    assert "Nothing yet" in chart()
