@@ -29,7 +29,7 @@ def read_recipe(name: str, overrides: Sequence[str] = ()) -> Asked:
     if overrides:
         data = apply_overrides(data, overrides)
     recipe = validate(data)
-    return Asked(recipe, cards.provenance_of(recipe))
+    return Asked(recipe, cards.provenance_of(recipe, allow_files=True))
 
 
 def _text(name: str) -> bytes | str:

@@ -44,7 +44,7 @@ def serve(settings: Settings, *, race: str | None, exit_after_race: bool, with_w
     _greet(settings, database, run_id)
     watch.start()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn raises what it has caught once more when it has ended; we still have a worker to end
+        # uvicorn raises again what it has caught once it has ended; we still have a worker to end
         signal.signal(number, _note)
     try:
         server.run(sockets=[listening])

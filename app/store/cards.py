@@ -8,12 +8,14 @@ from typing import Any
 
 from app.config import resource
 from app.domain import recipe_text
+from app.domain import result as documents
 from app.domain.engine_args import EngineKind
 from app.domain.errors import FieldProblem, NotFoundError, RecipeError
 from app.domain.recipe import Recipe
 from app.domain.snapshot import Provenance
 
 DEFAULT_CARD = "replay-b300"
+DEFAULT_RACE = "b300-sglang-gemma4-26b-a4b"
 
 
 @dataclass(frozen=True)
@@ -58,30 +60,64 @@ def published() -> tuple[PublishedRace, ...]:
     return tuple(_published(file) for file in sorted(resource("published").glob("*.json")))
 
 
-def provenance_of(recipe: Recipe) -> Provenance:
-    """Measured, or a replay and of whose race; RecipeError when the race is unknown."""
+def provenance_of(recipe: Recipe, *, allow_files: bool = False) -> Provenance:
+    """Measured, or a replay and of whose race; RecipeError when the race is unknown.
+
+    `allow_files` lets a race be a file of this host (a recorded result.json): for people at a
+    terminal, never for requests over HTTP, which could ask what files there are.
+    """
     if recipe.engine is not EngineKind.REPLAY:
         return Provenance(kind="measured")
-    name = str(recipe.args.get("race", ""))
+    name = str(recipe.args.get("race", DEFAULT_RACE))
     source_id, _, race_id = name.partition("#")
+    if allow_files and source_id.endswith(".json"):
+        return _provenance_of_file(Path(source_id))
     for source in published():
         races = {str(race["id"]): race for race in source.data["races"]}
         if source.id == source_id and (not race_id or race_id in races):
             race = races[race_id] if race_id else next(iter(races.values()))
-            return Provenance(
-                kind="replay",
-                plays=f"{source.title} ({source.kind})",
-                hardware=str(race.get("hardware") or source.hardware),
-            )
+            hardware = str(race.get("hardware") or source.hardware)
+            return _replay(f"{source.title} ({source.kind})", hardware)
     raise RecipeError(
         [
             FieldProblem(
                 "args.race",
-                f"{name[:80]!r} is not a published race." if name else "is missing.",
+                f"{name[:80]!r} is not a published race.",
                 f"There are: {', '.join(_race_names())}.",
             )
         ]
     )
+
+
+def _provenance_of_file(file: Path) -> Provenance:
+    """Whose race a recorded result or a published file plays."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data["schema"] == "slipstream.published/1":
+            source = _source(data)
+            return _replay(f"{source.title} ({source.kind})", source.hardware)
+        recorded = documents.parse(json.dumps(data).encode())
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecipeError(
+            [
+                FieldProblem(
+                    "args.race",
+                    f"{file} is not a recorded race ({type(error).__name__}).",
+                    "Name a result.json of Slipstream, or a published race.",
+                )
+            ]
+        ) from error
+    if recorded.provenance.kind == "replay":
+        return recorded.provenance
+    gpus = ", ".join(str(gpu.get("name")) for gpu in recorded.machine.get("gpus", []))
+    return _replay(
+        f"{recorded.run.name} (recorded by Slipstream {recorded.tool.version})",
+        gpus or str(recorded.machine.get("cpu", "unknown hardware")),
+    )
+
+
+def _replay(plays: str, hardware: str) -> Provenance:
+    return Provenance(kind="replay", plays=plays, hardware=hardware)
 
 
 def _race_names() -> list[str]:
@@ -104,7 +140,10 @@ def _card(file: Path) -> RecipeCard:
 
 @cache
 def _published(file: Path) -> PublishedRace:
-    data = json.loads(file.read_text(encoding="utf-8"))
+    return _source(json.loads(file.read_text(encoding="utf-8")))
+
+
+def _source(data: dict[str, Any]) -> PublishedRace:
     source = data["source"]
     gpu = source.get("hardware", {}).get("gpu", "")
     return PublishedRace(
