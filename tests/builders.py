@@ -1,10 +1,10 @@
 """Builders of runs, snapshots and results for tests: plain domain models, nothing of the store.
 
-    make_snapshot(lanes=("baseline", "mtp-k4"), cells=2, repeats=3)   a finished run
-    make_running()                                                    the second lane is racing
-    make_queued() · make_launching() · make_failed()                  other states
-    make_result()                                                     the frozen document
-    make_ticks(snapshot)                                              seconds of every heat
+make_snapshot(lanes=("baseline", "mtp-k4"), cells=2, repeats=3)   a finished run
+make_running()                                                    the second lane is racing
+make_queued() · make_launching() · make_failed()                  other states
+make_result()                                                     the frozen document
+make_ticks(snapshot)                                              seconds of every heat
 """
 
 import math
@@ -38,6 +38,10 @@ REPLAY = Provenance(
     plays="Blackwell Shenanigans 003: Gemma 4 MTP on a B300 (blog post)",
     hardware="NVIDIA B300 SXM6 AC",
 )
+GPU = GpuSample(
+    power_w=612.0, memory_mib=182_331, memory_total_mib=275_040, sm_clock_mhz=1920,
+    temperature_c=61, utilisation_percent=97,
+)  # fmt: skip
 MACHINE: dict[str, Any] = {
     "host": "bench-1",
     "os": "Debian GNU/Linux 13",
@@ -351,12 +355,7 @@ def make_tick(
     drafts = round(tokens / (1 + 0.7 * lane.k)) if lane.k else None
     kept = tuple(round((drafts or 0) * 0.86**n) for n in range(1, (lane.k or 0) + 1))
     return Tick(
-        id=id,
-        run=snapshot.run.id,
-        lane=heat.lane,
-        cell=heat.cell,
-        heat=heat.id,
-        second=second,
+        id=id, run=snapshot.run.id, lane=heat.lane, cell=heat.cell, heat=heat.id, second=second,
         tokens=tokens,
         in_flight=cell.concurrency,
         drafts=drafts,
@@ -364,24 +363,15 @@ def make_tick(
         accepted=sum(kept) if drafts is not None else None,
         accepted_per_position=kept or None,
         text=WORDS,
-        gpu=GpuSample(
-            power_w=612.0,
-            memory_mib=182_331,
-            memory_total_mib=275_040,
-            sm_clock_mhz=1920,
-            temperature_c=61,
-            utilisation_percent=97,
-        )
-        if gpu
-        else None,
-    )
+        gpu=GPU if gpu else None,
+    )  # fmt: skip
 
 
 def make_ticks(snapshot: Snapshot, *, seconds: int = 12, gpu: bool = False) -> list[Tick]:
     """Every second of every heat that has run, oldest first; a running heat is half way."""
     ticks: list[Tick] = []
-    for heat in sorted((h for c in snapshot.cells for lane in c.lanes.values() for h in lane.heats),
-                       key=lambda one: one.id):  # fmt: skip
+    heats = [heat for cell in snapshot.cells for lane in cell.lanes.values() for heat in lane.heats]
+    for heat in sorted(heats, key=lambda one: one.id):
         length = {HeatState.DONE: seconds, HeatState.RUNNING: seconds // 2}.get(heat.state, 0)
         for second in range(length):
             ticks.append(make_tick(snapshot, heat, second, id=len(ticks) + 1, gpu=gpu))
@@ -391,14 +381,14 @@ def make_ticks(snapshot: Snapshot, *, seconds: int = 12, gpu: bool = False) -> l
 def make_result(snapshot: Snapshot | None = None) -> Result:
     """The frozen document of a finished run."""
     snapshot = snapshot or make_snapshot()
-    head = documents.headline(snapshot.cells)
+    head, ticks = documents.headline(snapshot.cells), make_ticks(snapshot)
     sparks = tuple(
         Spark(
             lane=lane,
             cell=head.cell or 0,
             tokens=tuple(
                 tick.tokens
-                for tick in make_ticks(snapshot)
+                for tick in ticks
                 if tick.lane == lane and tick.cell == (head.cell or 0) + 1
             )[:12],
         )

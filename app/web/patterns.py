@@ -9,8 +9,8 @@ from app.domain.snapshot import Provenance
 from app.domain.states import LaneState, RunState
 from app.domain.summary import AcceptanceView
 from app.web import charts, matrix
+from app.web.acceptance_view import AcceptanceChart, acceptance_chart
 from app.web.charts import Point, Series
-from app.web.live_view import AcceptanceChart, acceptance_chart
 from app.web.matrix import Entry, FlagMark, LaneHead, Row
 from app.web.render import Page
 

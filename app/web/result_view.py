@@ -13,8 +13,8 @@ from app.domain.recipe import BASELINE
 from app.domain.result import LaneFacts, Result
 from app.domain.summary import CellView, LaneCell
 from app.web import charts, formats, matrix
+from app.web.acceptance_view import AcceptanceChart, acceptance_charts
 from app.web.charts import Point, Series
-from app.web.live_view import AcceptanceChart, acceptance_charts
 from app.web.render import Page
 
 LABEL_CHARS = 15

@@ -26,7 +26,7 @@ export function drawScore(root, race) {
   fact(box, "words", race.ratio.words);
 }
 
-/** What the chart shows, in a sentence; live_view.finding is the model. @param {Race} race */
+/** What the chart shows, in a sentence; race_view.finding is the model. @param {Race} race */
 export function findingOf(race) {
   const known = race.scores.filter((score) => score.value).map((score) => `${score.lane} ${rate(score.value)} tok/s`);
   const where = cellLabel(race.cell);

@@ -1,5 +1,5 @@
 // @ts-check
-/** The race on screen, computed from a snapshot and ticks; app/web/live_view.py draws the same. No DOM here. */
+/** The race on screen, computed from a snapshot and ticks; app/web/race_view.py draws the same. No DOM here. */
 
 import { interval, plural } from "./format.js";
 import { laneStyle } from "./dom.js";

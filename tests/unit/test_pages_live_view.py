@@ -1,13 +1,14 @@
 """What the live page says, for runs in every state."""
 
+from app.domain.snapshot import Snapshot
 from app.domain.states import HeatState
-from app.web import live_view
+from app.web import live_view, race_view
 from app.web.live_view import LivePage
 from tests import builders
 from tests.builders import NOON
 
 
-def page_of(snapshot: builders.Snapshot, **picks: object) -> LivePage:
+def page_of(snapshot: Snapshot, **picks: object) -> LivePage:
     ticks = builders.make_ticks(snapshot)
     return live_view.live_page(snapshot, ticks, now=NOON, **picks)  # type: ignore[arg-type]
 
@@ -45,7 +46,7 @@ def test_bars_compare_lanes_after_the_same_seconds() -> None:
 def test_heats_of_the_same_ordinal_race_each_other() -> None:
     cell = builders.make_running().cells[0]
 
-    heats = live_view.pick_heats(cell, ())
+    heats = race_view.pick_heats(cell, ())
 
     assert {heat.ordinal for heat in heats.values()} == {2}
     assert heats["mtp-k4"].state is HeatState.RUNNING
@@ -98,6 +99,6 @@ def test_a_last_moment_counts_but_is_not_drawn() -> None:
     tick = builders.make_ticks(snapshot)[0]
     sliver = tick.model_copy(update={"second": 1, "length_s": 0.1})
 
-    points = live_view.rate_points([tick, sliver])
+    points = race_view.rate_points([tick, sliver])
 
     assert len(points) == 1
