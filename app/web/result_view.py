@@ -19,6 +19,8 @@ from app.web.render import Page
 
 LABEL_CHARS = 15
 
+PER_LAUNCH = frozenset({"--port", "--served-model-name"})
+
 
 @dataclass(frozen=True)
 class Number:
@@ -272,12 +274,16 @@ def command_lines(lanes: Sequence[LaneFacts]) -> tuple[CommandLine, ...]:
 
 
 def differences(argv: Sequence[str], other: Sequence[str]) -> tuple[Argument, ...]:
-    """The pieces of `argv`, those that `other` has not at that place marked."""
+    """The pieces of `argv`, those that `other` has not at that place marked.
+
+    What every launch gets anew (port, served name) differs always and means nothing: unmarked.
+    """
     same: set[int] = set()
     for match in SequenceMatcher(
         None, list(argv), list(other), autojunk=False
     ).get_matching_blocks():
         same.update(range(match.a, match.a + match.size))
+    same.update(place + 1 for place, text in enumerate(argv) if text in PER_LAUNCH)
     return tuple(Argument(text, place not in same) for place, text in enumerate(argv))
 
 
