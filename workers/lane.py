@@ -115,6 +115,8 @@ class LaneRace:
 
     async def _race(self, plan: LaunchPlan, server: Server) -> None:
         begun = time.monotonic()
+        if not plan.argv:
+            await ready.check_address(plan)
         is_ready = await ready.wait_ready(
             self.client, plan, server, self.engine, self.recipe.ready_seconds, self._go
         )

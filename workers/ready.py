@@ -59,8 +59,6 @@ async def wait_ready(
     """Wait for health, prove, and read what it serves. LaunchError names the step that failed."""
     begun = time.monotonic()
     steps = _Steps(server, engine, on_step)
-    if not plan.argv:
-        await check_address(plan)
     limit = deadline_seconds if plan.argv else min(deadline_seconds, ATTACH_PATIENCE_SECONDS)
     await _wait_healthy(client, plan, server, engine, begun + limit, steps)
     if plan.proves_itself:

@@ -11,7 +11,7 @@ from app.domain.states import LaunchStep
 from workers.engines import ENGINES
 from workers.engines.base import LaunchPlan
 from workers.launchers.none import ForeignServer
-from workers.ready import Ready, wait_ready
+from workers.ready import Ready, check_address, wait_ready
 
 MODELS = {"data": [{"id": "gemma", "max_model_len": 2048}]}
 Pages = dict[str, tuple[int, Any]]
@@ -92,3 +92,12 @@ async def test_a_server_that_wants_a_key_is_said_to_want_one() -> None:
 async def test_a_page_that_is_no_list_of_models_is_refused() -> None:
     with pytest.raises(LaunchError, match="not a list of models"):
         await ready({"/v1/models": (200, {"hello": "world"})}, make_plan())
+
+
+async def test_a_name_that_leads_to_a_metadata_service_is_refused() -> None:
+    with pytest.raises(LaunchError, match=r"169\.254\.169\.254.*link-local"):
+        await check_address(make_plan(base_url="http://169.254.169.254"))
+
+
+async def test_loopback_is_where_servers_are() -> None:
+    await check_address(make_plan(base_url="http://127.0.0.1:8000"))

@@ -97,7 +97,7 @@ def test_the_embed_takes_a_theme_and_says_when_it_was_measured() -> None:
     html = embed_html(builders.make_snapshot(), "dark")
 
     assert 'data-theme="dark"' in html
-    assert "Measured <time" in html
+    assert "Replayed <time" in html
 
 
 def test_a_void_number_is_not_shown_but_its_flag_is() -> None:
