@@ -2,9 +2,12 @@
 merges counters and GPU into ticks."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from app.domain.acceptance import Acceptance
 from app.domain.heats import (
@@ -18,11 +21,12 @@ from app.domain.heats import (
 from app.domain.ticks import GpuSample, clip
 from workers.engines.base import Counters, Engine, LaunchPlan, RequestShape
 from workers.load import messages
-from workers.load.client import LoadProcess
+from workers.load.client import LoadProcess, LoadProcessError
 from workers.meter import Meter, Settled, acceptance_delta, delta
 
 SETTLE_SECONDS = 10.0
 SAMPLE_CHARACTERS = 600
+FRESH_SECONDS = 0.5
 
 Prompt = str | list[int] | list[dict[str, str]]
 Sampler = Callable[[], GpuSample | None]
@@ -74,6 +78,7 @@ class HeatDriver:
     sample_gpu: Sampler
     open_deadline_seconds: float
     _last: Counters | None = field(default=None, init=False)
+    _held: messages.Tick | None = field(default=None, init=False)
 
     async def drive(
         self,
@@ -89,44 +94,48 @@ class HeatDriver:
         """
         before = await self.meter.settled(SETTLE_SECONDS)
         self._last = before.counters
-        seen: list[Second] = []
-        held: messages.Tick | None = None
-        async for event in self.load.drive(self._plan_drive(name, shapes, seconds)):
+        order = self._plan_drive(name, shapes, seconds)
+        async with _Writer(on_second) as writer, aclosing(self.load.drive(order)) as events:
+            done = await self._follow(events, writer)
+            after = await self.meter.settled(SETTLE_SECONDS)
+            last = self._held or _empty_tick(done, writer.seen)
+            writer.put(await self._merge(last, after.counters, is_fresh=False))
+        return Driven(done, tuple(writer.seen), before, after)
+
+    async def _follow(
+        self, events: AsyncGenerator[messages.Event], writer: "_Writer"
+    ) -> messages.Done:
+        """Merge every full second as it ends; the partial one is kept for the counters' rest."""
+        self._held, t0 = None, time.monotonic()
+        async for event in events:
             match event:
+                case messages.Started():
+                    t0 = event.t0_monotonic
                 case messages.Tick(partial=True):
-                    held = event
+                    self._held = event
                 case messages.Tick():
-                    await self._pass_on(event, await self.meter.read(), seen, on_second)
+                    counters = await self.meter.read()
+                    late = time.monotonic() - (t0 + event.second + event.length_s)
+                    is_fresh = late < FRESH_SECONDS
+                    writer.put(await self._merge(event, counters, is_fresh=is_fresh))
                 case messages.Done():
-                    after = await self.meter.settled(SETTLE_SECONDS)
-                    last = held or _empty_tick(event, seen)
-                    await self._pass_on(last, after.counters, seen, on_second)
-                    return Driven(event, tuple(seen), before, after)
+                    return event
                 case _:
                     continue
-        raise RuntimeError("the load process ended a heat without saying so")
+        raise LoadProcessError("the load process ended a heat without saying so")
 
-    async def _pass_on(
-        self,
-        tick: messages.Tick,
-        counters: Counters | None,
-        seen: list[Second],
-        on_second: Callable[[Second], Awaitable[None]] | None,
-    ) -> None:
-        second = await self._merge(tick, counters)
-        seen.append(second)
-        if on_second is not None:
-            await on_second(second)
-
-    async def _merge(self, tick: messages.Tick, counters: Counters | None) -> Second:
+    async def _merge(
+        self, tick: messages.Tick, counters: Counters | None, *, is_fresh: bool
+    ) -> Second:
+        """A reading that comes late still counts drafts, but says nothing about who was running."""
         earlier, gpu = self._last, await asyncio.to_thread(self.sample_gpu)
         if counters is None:
             return Second(tick, gpu=gpu)
         self._last = counters
         return Second(
             tick,
-            running=counters.running,
-            waiting=counters.waiting,
+            running=counters.running if is_fresh else None,
+            waiting=counters.waiting if is_fresh else None,
             acceptance=(
                 acceptance_delta(earlier.acceptance, counters.acceptance) if earlier else None
             ),
@@ -146,6 +155,47 @@ class HeatDriver:
             seconds=seconds,
             open_deadline_s=self.open_deadline_seconds,
         )
+
+
+class _Writer:
+    """Hands seconds on in order without holding up who reads the next one."""
+
+    def __init__(self, on_second: Callable[[Second], Awaitable[None]] | None) -> None:
+        self.seen: list[Second] = []
+        self._on_second = on_second
+        self._queue: asyncio.Queue[Second | None] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._hand_on())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._task is None:
+            return
+        if kind is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            return
+        self._queue.put_nowait(None)
+        await self._task
+
+    def put(self, second: Second) -> None:
+        """Take one more second; raises what went wrong with an earlier one."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+        self.seen.append(second)
+        self._queue.put_nowait(second)
+
+    async def _hand_on(self) -> None:
+        while (second := await self._queue.get()) is not None:
+            if self._on_second is not None:
+                await self._on_second(second)
 
 
 def summarise(driven: Driven) -> HeatSummary:

@@ -3,18 +3,19 @@
 import asyncio
 import time
 import uuid
-from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import structlog
 
 from app.config import resource
-from app.domain.errors import LaunchError, LoadError, RecipeError, SlipstreamError
+from app.domain.engine_args import ENGINE_RULES
+from app.domain.errors import LaunchError, LoadError, RecipeError, SlipstreamError, StoreError
+from app.domain.heats import HeatSummary
 from app.domain.recipe import Recipe
-from app.domain.snapshot import Failure, Now, WarmUp
-from app.domain.states import HeatState, LaneState, LaunchStep
+from app.domain.snapshot import Failure, WarmUp
+from app.domain.states import HeatState, LaunchStep
+from app.domain.text import storable
 from app.domain.ticks import Tick
 from app.store import progress
 from app.store.progress import PlannedHeat
@@ -31,12 +32,14 @@ from workers.load.client import LoadProcess, LoadProcessError
 from workers.meter import Meter, delta
 from workers.pace import Pace
 from workers.ports import HOST, free_port
-from workers.recorder import Recorder, utc_now
+from workers.recorder import LostRunError, Recorder, utc_now
+from workers.voice import Ahead, Voice
 
 log = structlog.get_logger()
 
 LOG_LINES = 200
 CANCELLED_GRACE_SECONDS = 0.5
+FAILED_GRACE_SECONDS = 2.0
 DEATH_SECONDS = 3.0
 FAILED_HEATS_IN_A_ROW = 3
 OPEN_DEADLINE_SECONDS = 600.0
@@ -60,46 +63,48 @@ class LaneRace:
         client: httpx.AsyncClient,
         work_dir: Path,
         pace: Pace,
+        ahead: Ahead,
     ) -> None:
         self.recorder, self.recipe, self.lane = recorder, recipe, lane
         self.host, self.client, self.work_dir, self.pace = host, client, work_dir, pace
         self.engine: Engine = ENGINES[recipe.engine]
-        self.gpus = LaneGpus(host.gpus)
-        self._step = LaunchStep.PREFLIGHT
-        self._pending: set[asyncio.Task[None]] = set()
+        self.gpus = LaneGpus(host.gpus, is_used=ENGINE_RULES[recipe.engine].uses_gpus)
+        self.voice = Voice(recorder, recipe, lane, pace, ahead)
         self._warmups: dict[int, WarmUp] = {}
 
     async def run(self) -> None:
         """Race the lane to its end; whatever fails is recorded, and the run goes on.
 
-        When the task is cancelled, the server is stopped at once and nothing is recorded.
+        When the task is cancelled, the run lost or the database gone, the server is stopped at
+        once and nothing is recorded.
         """
         server: Server | None = None
-        grace = CANCELLED_GRACE_SECONDS
         try:
             await self.recorder.write(progress.lane_reset, self.lane)
-            self._go(LaunchStep.PREFLIGHT)
+            self.voice.go(LaunchStep.PREFLIGHT)
             plan = self._plan()
             await self._tell_plan(plan)
             launcher = LAUNCHERS[self.recipe.launcher.kind]
             server = await launcher.start(plan.argv, plan.env, self.work_dir)
             await self._race(plan, server)
-            grace = plan.stop_grace_seconds
-            await self._stop(server, grace)
-            if not await self.gpus.wait_memory_back():
-                log.warning("GPU memory is not back", lane=self.lane)
-            await self._flush()
+            await self._stop(server, plan.stop_grace_seconds)
             await self.recorder.write(
-                progress.lane_done, self.lane, log_tail=server.log_tail(LOG_LINES), now=utc_now()
+                progress.lane_done, self.lane, log_tail=_tail(server), now=utc_now()
             )
-        except LoadProcessError as error:
-            await self._fail(LoadError(str(error), remedy="Race again."), server)
+        except (LostRunError, StoreError):
+            raise
         except (LaunchError, RecipeError, EngineDiedError) as error:
             await self._fail(error, server)
+        except LoadProcessError as error:
+            await self._fail(LoadError(str(error), remedy="Race again."), server)
+        except Exception as error:
+            # The lane's door: what nobody foresaw fails this lane, and the others go on.
+            log.exception("lane broke", lane=self.lane)
+            await self._fail(LoadError(f"{type(error).__name__}: {error}"), server)
         finally:
             if server is not None:
-                await _uncancelled(server.stop(grace))
-            await self._flush()
+                await _stop_soon(server)
+            await self.voice.hush()
 
     def _plan(self) -> LaunchPlan:
         seat = Seat(
@@ -118,10 +123,10 @@ class LaneRace:
         if not plan.argv:
             await ready.check_address(plan)
         is_ready = await ready.wait_ready(
-            self.client, plan, server, self.engine, self.recipe.ready_seconds, self._go
+            self.client, plan, server, self.engine, self.recipe.ready_seconds, self.voice.go
         )
         self.pace.launched(time.monotonic() - begun)
-        await self._flush()
+        await self.voice.flush()
         await self.recorder.write(
             progress.lane_facts,
             self.lane,
@@ -134,7 +139,13 @@ class LaneRace:
         )
         heats = await self.recorder.read(progress.planned, self.recorder.held.run_id, self.lane)
         writer = prompting.Writer(
-            self.client, plan, is_ready.model, self.engine, self.recipe, self.recorder.held.run_id
+            self.client,
+            plan,
+            is_ready.model,
+            self.engine,
+            self.recipe,
+            self.recorder.held.run_id,
+            self.lane,
         )
         await writer.check_lengths(heats, is_ready.max_model_len)
         self.gpus.look(server)
@@ -160,16 +171,16 @@ class LaneRace:
     ) -> None:
         if not self.recipe.warmup_seconds or not heats:
             return
-        self._go(LaunchStep.WARMING)
+        self.voice.go(LaunchStep.WARMING)
         begun = time.monotonic()
         longest = max(heat.context for heat in heats)
         for concurrency in sorted({heat.concurrency for heat in heats}):
-            await self._say(f"{self.lane} · warming up at {concurrency} streams", heats)
+            await self.voice.warming(concurrency, len(heats))
             warmed = await warmup.warm_up(driver, writer, self.recipe, concurrency, longest)
-            self._raise_if_dead(server)
+            if server.exited() is not None:
+                raise self._death(server)
             self._warmups[concurrency] = warmed
             facts = [item.model_dump(mode="json") for item in self._warmups.values()]
-            await self._flush()
             await self.recorder.write(progress.lane_facts, self.lane, {"warmups": facts})
         self.pace.warmed(time.monotonic() - begun)
 
@@ -181,12 +192,11 @@ class LaneRace:
         server: Server,
         plan: LaunchPlan,
     ) -> None:
-        self._go(LaunchStep.RACING)
-        await self._flush()
+        self.voice.go(LaunchStep.RACING)
         failures = 0
         for place, heat in enumerate(heats):
             begun = time.monotonic()
-            await self._say(describe(heat, self.recipe.repeats), heats[place:], heat)
+            await self.voice.driving(heat, len(heats) - place)
             failed = await self._drive(driver, writer, heat, server, plan)
             self.pace.drove(time.monotonic() - begun)
             failures = failures + 1 if failed else 0
@@ -206,7 +216,6 @@ class LaneRace:
         plan: LaunchPlan,
     ) -> str | None:
         """Drive one heat and record it. Returns the error when it failed, None when it counts."""
-        shapes = await writer.shapes(heat)
         await self.recorder.write(progress.heat_begin, heat.id, now=utc_now())
 
         async def record(second: Second) -> None:
@@ -214,6 +223,11 @@ class LaneRace:
 
         decode = self.recipe.decode
         seconds = decode.seconds if decode.mode == "forced" else None
+        try:
+            shapes = await writer.shapes(heat)
+        except LaunchError as error:  # no prompts for this heat; the next one may get them
+            await self._end_heat(heat, HeatState.FAILED, error=error.message)
+            return error.message
         driven = await driver.drive(f"h{heat.id}", shapes, seconds, record)
         died = await _has_died(server, driven)
         summary = summarise(driven)
@@ -221,28 +235,41 @@ class LaneRace:
             summary, self._asked(heat, plan), self._seen(driven, heat, server, died)
         )
         failed = summary.error or (None if summary.window else "no steady window")
-        await self.recorder.write(
-            progress.heat_end,
-            heat.id,
-            HeatState.FAILED if failed else HeatState.DONE,
-            summary=summary,
-            flags=words,
-            error=failed,
-            now=utc_now(),
-        )
+        state = HeatState.FAILED if failed else HeatState.DONE
+        await self._end_heat(heat, state, summary=summary, flags=words, error=failed)
         if died:
             raise self._death(server)
         return failed
 
+    async def _end_heat(
+        self,
+        heat: PlannedHeat,
+        state: HeatState,
+        *,
+        summary: HeatSummary | None = None,
+        flags: tuple[str, ...] = (),
+        error: str | None = None,
+    ) -> None:
+        await self.recorder.write(
+            progress.heat_end,
+            heat.id,
+            state,
+            summary=summary,
+            flags=flags,
+            error=error,
+            now=utc_now(),
+        )
+
     def _asked(self, heat: PlannedHeat, plan: LaunchPlan) -> judge.Asked:
-        decode = self.recipe.decode
+        decode, spec = self.recipe.decode, self.recipe.lanes[self.lane]
         return judge.Asked(
             is_forced=decode.mode == "forced",
             seconds=decode.seconds,
             max_tokens=decode.max_tokens,
             context=heat.context,
             speculates=plan.expects_speculation,
-            k=self.recipe.lanes[self.lane].k,
+            k=spec.k,
+            drafts_every_step=bool(plan.argv) and spec.method in (None, "mtp"),
         )
 
     def _seen(self, driven: Driven, heat: PlannedHeat, server: Server, died: bool) -> judge.Seen:
@@ -255,94 +282,50 @@ class LaneRace:
             cached_tokens=change.cached_tokens,
             preemptions=change.preemptions,
             seconds_short=sum((one.running or 0) < heat.concurrency for one in running),
+            steady_seconds=len(running),
             seconds_with_others=sum((one.running or 0) > heat.concurrency for one in running),
             foreign_gpu_processes=self.gpus.foreign(server),
             engine_died=died,
             is_count_settled=driven.after.is_settled and driven.before.is_settled,
         )
 
-    def _raise_if_dead(self, server: Server) -> None:
-        if server.exited() is not None:
-            raise self._death(server)
-
     def _death(self, server: Server) -> EngineDiedError:
-        found = diagnose(self.recipe.engine, server.log_tail(LOG_LINES), server.exited())
+        found = diagnose(self.recipe.engine, _tail(server), server.exited())
         return EngineDiedError(found.cause, remedy=found.remedy)
 
     async def _fail(self, error: SlipstreamError, server: Server | None) -> None:
         """Stop the server first (its last words matter), then record why the lane failed."""
-        step = error.step if isinstance(error, LaunchError) else self._step.value
-        line = ""
-        tail = ""
+        step = error.step if isinstance(error, LaunchError) else self.voice.step.value
+        line, tail = "", ""
         if server is not None:
-            await self._stop(server, CANCELLED_GRACE_SECONDS)
-            tail = server.log_tail(LOG_LINES)
+            await self._stop(server, FAILED_GRACE_SECONDS)
+            tail = _tail(server)
             line = diagnose(self.recipe.engine, tail, server.exited()).line
-        failure = Failure(step=step, cause=error.message, remedy=error.remedy, line=line)
+        failure = Failure(
+            step=step,
+            cause=storable(error.message),
+            remedy=storable(error.remedy),
+            line=storable(line),
+        )
         log.warning("lane failed", lane=self.lane, step=step, cause=error.message)
-        await self._flush()
+        await self.voice.flush()
         await self.recorder.write(
             progress.lane_failed, self.lane, failure, log_tail=tail, now=utc_now()
         )
 
     async def _stop(self, server: Server, grace_seconds: float) -> None:
-        self._go(LaunchStep.STOPPING)
-        await _uncancelled(server.stop(grace_seconds))
+        """Stop the server and wait until the GPUs are as empty as before its launch."""
+        self.voice.go(LaunchStep.STOPPING)
+        await server.stop(grace_seconds)
+        if not await self.gpus.wait_memory_back():
+            log.warning("GPU memory is not back", lane=self.lane)
+        await self.voice.flush()
 
     async def _tell_plan(self, plan: LaunchPlan) -> None:
-        await self.recorder.write(
-            progress.lane_facts,
-            self.lane,
-            {"argv": list(plan.argv), "env": plan.env, "url": plan.base_url},
-        )
-
-    async def _say(
-        self, text: str, left: list[PlannedHeat], heat: PlannedHeat | None = None
-    ) -> None:
-        now = Now(
-            lane=self.lane,
-            cell=heat.cell if heat else None,
-            heat=heat.id if heat else None,
-            ordinal=heat.ordinal if heat else None,
-            text=text,
-            since=utc_now(),
-        )
-        lanes = list(self.recipe.lanes)
-        lanes_left = len(lanes) - lanes.index(self.lane) - 1
-        per_lane = len(self.recipe.cells) * self.recipe.repeats
-        eta = self.pace.eta_seconds(
-            heats_left=len(left) + lanes_left * per_lane, lanes_left=lanes_left
-        )
-        await self._flush()
-        await self.recorder.write(progress.set_now, now, eta_seconds=eta)
-
-    def _go(self, step: LaunchStep) -> None:
-        """Announce a step; the write follows in order, off this call."""
-        self._step = step
-        state = _STATE_OF_STEP.get(step, LaneState.LAUNCHING)
-        write = self.recorder.write(progress.lane_step, self.lane, state, step.value, now=utc_now())
-        self._pending.add(asyncio.ensure_future(write))
-
-    async def _flush(self) -> None:
-        """Wait for announced steps; raises what went wrong with them."""
-        pending, self._pending = self._pending, set()
-        if pending:
-            await asyncio.gather(*pending)
-
-
-_STATE_OF_STEP = {
-    LaunchStep.RACING: LaneState.RACING,
-    LaunchStep.STOPPING: LaneState.STOPPING,
-}
-
-
-def describe(heat: PlannedHeat, repeats: int) -> str:
-    """A heat in words for people."""
-    streams = "1 stream" if heat.concurrency == 1 else f"{heat.concurrency} streams"
-    return (
-        f"{heat.lane} · heat {heat.ordinal} of {repeats} · "
-        f"{heat.workload}, {heat.context:,} tokens of context, {streams}"
-    )
+        facts = {"argv": list(plan.argv), "env": plan.env, "url": plan.base_url}
+        await self.recorder.write(progress.lane_facts, self.lane, facts)
+        heats = await self.recorder.read(progress.planned, self.recorder.held.run_id, self.lane)
+        await self.voice.launching(len(heats))
 
 
 def make_tick(run_id: str, heat: PlannedHeat, second: Second) -> Tick:
@@ -362,7 +345,7 @@ def make_tick(run_id: str, heat: PlannedHeat, second: Second) -> Tick:
         drafted=counts.drafted if counts else None,
         accepted=counts.accepted if counts else None,
         accepted_per_position=counts.per_position if counts else None,
-        text=tick.text,
+        text=storable(tick.text),
         gpu=second.gpu,
     )
 
@@ -378,11 +361,18 @@ async def _has_died(server: Server, driven: Driven) -> bool:
     return True
 
 
-async def _uncancelled(work: Awaitable[Any]) -> None:
-    """Finish `work` even when this task is cancelled meanwhile; the cancellation follows after."""
-    task = asyncio.ensure_future(work)
+async def _stop_soon(server: Server) -> None:
+    """Make sure that nothing of the server is left, even while this task is being cancelled.
+
+    Stopping twice does no harm: a server that is gone is gone, and a shorter grace wins.
+    """
+    task = asyncio.ensure_future(server.stop(CANCELLED_GRACE_SECONDS))
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+def _tail(server: Server) -> str:
+    return storable(server.log_tail(LOG_LINES))

@@ -12,9 +12,9 @@ import psutil
 import structlog
 
 from app.config import Settings
-from app.domain.errors import SlipstreamError
+from app.domain.errors import StoreError
 from app.domain.states import RunState
-from app.store import queue, results, workers
+from app.store import progress, queue, results, workers
 from app.store.db import Database, open_database
 from app.store.queue import Claim, Renewal
 from workers.gpus import Gpus
@@ -57,16 +57,27 @@ class Worker:
         beating = asyncio.create_task(self._beat_for_ever())
         try:
             while not self.stopping.is_set():
-                held = await self._claim()
-                if held is not None:
-                    await self.race_claimed(held)
-                else:
-                    await _wait(self.stopping, self.host.settings.poll_seconds)
+                await self._live_once()
         finally:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
             await asyncio.to_thread(self._leave)
             log.info("worker has left", worker=self.name)
+
+    async def _live_once(self) -> None:
+        """Claim and race, or wait. Whatever goes wrong with one run, the worker lives on."""
+        try:
+            held = await asyncio.to_thread(self._claim)
+            if held is not None:
+                await self.race_claimed(held)
+            else:
+                await _wait(self.stopping, self.host.settings.poll_seconds)
+        except StoreError as error:
+            log.warning("database does not answer", error=error.message)
+            await _wait(self.stopping, LOST_DATABASE_SECONDS)
+        except Exception:
+            log.exception("the worker goes on after an error")
+            await _wait(self.stopping, LOST_DATABASE_SECONDS)
 
     async def race_claimed(self, held: Claim) -> RunState | None:
         """Race a claimed run under watch. None when it was given back or lost to another worker."""
@@ -79,6 +90,11 @@ class Worker:
             return await self._after_cancel(held, task)
         except LostRunError:
             log.warning("run was lost to another worker", run=held.run_id)
+            return None
+        except StoreError as error:
+            # Not the run's fault: it goes on where it was, once the database answers again.
+            log.warning("run put back: no database", run=held.run_id, error=error.message)
+            await self._put_back(held)
             return None
         except Exception as error:
             # The door of the worker: a run that breaks us is closed, so that it cannot do it again.
@@ -101,33 +117,38 @@ class Worker:
             await asyncio.to_thread(self._give_back, held)
         return None
 
+    async def _put_back(self, held: Claim) -> None:
+        """Give the run back as soon as the database takes it; its lease ends anyway."""
+        while True:
+            try:
+                await asyncio.to_thread(self._give_back, held)
+                return
+            except StoreError:
+                if self.stopping.is_set():
+                    return
+                await _wait(self.stopping, LOST_DATABASE_SECONDS)
+
     async def _watch(self, held: Claim, task: "asyncio.Task[RunState]") -> None:
         """Renew the lease; cancel the race when it is cancelled, lost, or when we must stop."""
         lease = time.monotonic()
         while not task.done():
+            must_end = self.stopping.is_set()
             try:
                 renewal = await asyncio.to_thread(self._look, held)
                 if time.monotonic() - lease >= self.host.settings.heartbeat_seconds:
                     renewal = await asyncio.to_thread(self._renew, held)
                     lease = time.monotonic()
-            except SlipstreamError as error:
-                log.warning("database does not answer", error=error.message)
-                await asyncio.sleep(LOST_DATABASE_SECONDS)
-                continue
-            if renewal.is_cancelled or not renewal.is_ours or self.stopping.is_set():
+                must_end = must_end or renewal.is_cancelled or not renewal.is_ours
+            except StoreError as error:
+                log.warning("the run's watch cannot look", error=error.message)
+            except Exception:
+                log.exception("the run's watch goes on after an error")
+            if must_end:
                 task.cancel()
                 return
             await _wait(self.stopping, WATCH_SECONDS)
 
-    async def _claim(self) -> Claim | None:
-        try:
-            return await asyncio.to_thread(self._claim_now)
-        except SlipstreamError as error:
-            log.warning("database does not answer", error=error.message)
-            await _wait(self.stopping, LOST_DATABASE_SECONDS)
-            return None
-
-    def _claim_now(self) -> Claim | None:
+    def _claim(self) -> Claim | None:
         with self.database.read() as session:
             if not queue.has_work(session, now=utc_now(), engines=self.host.kinds):
                 return None
@@ -156,16 +177,28 @@ class Worker:
         log.info("run given back", run=held.run_id)
 
     def _close(self, held: Claim, state: RunState, error: str | None) -> RunState:
-        with self.database.write() as session:
-            results.finish(session, held, state, tool=self.host.tool, now=utc_now(), error=error)
+        try:
+            with self.database.write() as session:
+                results.finish(
+                    session, held, state, tool=self.host.tool, now=utc_now(), error=error
+                )
+        except StoreError:
+            raise
+        except Exception:
+            # A run that cannot be frozen is closed all the same, or it would be raced for ever.
+            log.exception("run could not be frozen", run=held.run_id)
+            with self.database.write() as session:
+                progress.finish(session, held, state, now=utc_now(), error=error)
         return state
 
     async def _beat_for_ever(self) -> None:
         while True:
             try:
                 await asyncio.to_thread(self._beat, utc_now())
-            except SlipstreamError as error:
-                log.warning("database does not answer", error=error.message)
+            except StoreError as error:
+                log.warning("no heartbeat could be written", error=error.message)
+            except Exception:
+                log.exception("the heart beats on after an error")
             await asyncio.sleep(BEAT_SECONDS)
 
     def _beat(self, now: datetime) -> None:
@@ -193,8 +226,11 @@ class Worker:
                     workers.leave(session, row.name)
 
     def _leave(self) -> None:
-        with self.database.write() as session:
-            workers.leave(session, self.name)
+        try:
+            with self.database.write() as session:
+                workers.leave(session, self.name)
+        except StoreError as error:
+            log.warning("could not sign off", error=error.message)
 
 
 def stop_on_signals(stopping: asyncio.Event) -> None:

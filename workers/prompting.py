@@ -26,15 +26,20 @@ class Writer:
         engine: Engine,
         recipe: Recipe,
         run_id: str,
+        lane: str,
     ) -> None:
         self._tokenizer = ServerTokenizer(client, plan, model)
         self._usage = UsageMeter(client, plan, model, engine)
-        self._recipe, self._run_id = recipe, run_id
+        self._recipe = recipe
         self._tokenizes: bool | None = None
+        self._fits: library.Fits = {}
+        self._is_ours = plan.proves_itself
+        # Two lanes may attach to one server: its cache must not know the second lane's prompts.
+        self._owner = run_id if self._is_ours else f"{run_id}/{lane}"
 
     async def shapes(self, heat: PlannedHeat) -> list[RequestShape]:
         """One request per stream of this heat. A second attempt gets a new salt."""
-        salt = library.salt_of(self._run_id, heat.position, heat.ordinal, heat.attempt)
+        salt = library.salt_of(self._owner, heat.position, heat.ordinal, heat.attempt)
         return [
             self._shape(prompt)
             for prompt in await self._build(
@@ -44,7 +49,7 @@ class Writer:
 
     async def warm_shapes(self, context: int, streams: int, name: str) -> list[RequestShape]:
         """Requests that are never measured."""
-        salt = library.salt_of(self._run_id, "warm", context, streams, name)
+        salt = library.salt_of(self._owner, "warm", context, streams, name)
         workload = self._recipe.matrix.workloads[0]
         prompts = await self._build(workload, context, streams, salt, is_warmup=True)
         return [self._shape(prompt) for prompt in prompts]
@@ -59,7 +64,7 @@ class Writer:
         length = longest.context
         if length + answer <= max_model_len:
             prompts = await self._build(longest.workload, length, 1, "check", is_warmup=False)
-            length = prompts[0].tokens
+            length = prompts[0].tokens or length
         if length + answer > max_model_len:
             raise LaunchError(
                 f"{length} tokens of prompt + {answer} of answer exceed the server's context "
@@ -72,19 +77,28 @@ class Writer:
         self, workload: str, context: int, streams: int, salt: str, *, is_warmup: bool
     ) -> list[library.Prompt]:
         if self._tokenizes is None:
-            self._tokenizes = await self._tokenizer.is_there()
+            if not self._is_ours:
+                await self._usage.find_dialect()
+            self._tokenizes = not self._usage.is_chat and await self._tokenizer.is_there()
         if self._tokenizes:
             return await library.build(
                 workload, context, streams, salt, self._tokenizer, is_warmup=is_warmup
             )
         return await library.build_measured(
-            workload, context, streams, salt, self._usage.measure, is_warmup=is_warmup
+            workload,
+            context,
+            streams,
+            salt,
+            self._usage.measure,
+            is_warmup=is_warmup,
+            fits=self._fits,
         )
 
     def _shape(self, prompt: library.Prompt) -> RequestShape:
         decode = self._recipe.decode
+        content = prompt.content
         return RequestShape(
-            prompt=prompt.content,
+            prompt=self._usage.dress(content) if isinstance(content, str) else content,
             max_tokens=decode.max_tokens,
             is_forced=decode.mode == "forced",
             temperature=decode.temperature,

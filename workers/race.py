@@ -16,6 +16,7 @@ from workers.host import Host
 from workers.lane import LaneRace
 from workers.pace import Pace
 from workers.recorder import Recorder, utc_now
+from workers.voice import Ahead
 
 log = structlog.get_logger()
 
@@ -34,7 +35,7 @@ async def race(database: Database, held: Claim, host: Host) -> RunState:
         await _race_lanes(recorder, recipe, host)
         return await finish(recorder, host)
     finally:
-        recorder.close()
+        await recorder.close()
 
 
 async def finish(recorder: Recorder, host: Host) -> RunState:
@@ -60,10 +61,13 @@ async def _race_lanes(recorder: Recorder, recipe: Recipe, host: Host) -> None:
     pace = Pace(recipe)
     timeout = httpx.Timeout(CONNECT_SECONDS)
     async with httpx.AsyncClient(timeout=timeout, trust_env=False) as client:
-        for lane in await recorder.read(progress.unfinished_lanes, run_id):
+        lanes = await recorder.read(progress.unfinished_lanes, run_id)
+        planned = [len(await recorder.read(progress.planned, run_id, lane)) for lane in lanes]
+        for place, lane in enumerate(lanes):
             log.info("lane begins", run=run_id, lane=lane)
-            seat_dir = _lane_dir(work_dir, lane)
-            await LaneRace(recorder, recipe, lane, host, client, seat_dir, pace).run()
+            ahead = Ahead(lanes=len(lanes) - place - 1, heats=sum(planned[place + 1 :]))
+            folder = _lane_dir(work_dir, lane)
+            await LaneRace(recorder, recipe, lane, host, client, folder, pace, ahead).run()
 
 
 def _lane_dir(work_dir: Path, lane: str) -> Path:

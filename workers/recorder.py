@@ -1,21 +1,28 @@
 """The worker's pen: every write is one short transaction, in order, off the event loop."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
+import structlog
 from sqlmodel import Session
 
-from app.domain.errors import SlipstreamError
+from app.domain.errors import SlipstreamError, StoreError
 from app.domain.ticks import Tick
-from app.store import ticks
+from app.store import progress
 from app.store.db import Database
 from app.store.queue import Claim
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+log = structlog.get_logger()
+
+PATIENCE_SECONDS = 60.0
+PAUSE_SECONDS = 0.5
 
 
 class LostRunError(SlipstreamError):
@@ -25,7 +32,10 @@ class LostRunError(SlipstreamError):
 
 
 class Recorder:
-    """Writes for one claim. A write that finds the claim gone raises LostRunError."""
+    """Writes for one claim. A write that finds the claim gone raises LostRunError.
+
+    A database that does not answer is asked again for PATIENCE_SECONDS before StoreError gets out.
+    """
 
     def __init__(self, database: Database, held: Claim) -> None:
         self.database = database
@@ -38,7 +48,7 @@ class Recorder:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
-        """Run one of app.store.progress's writes under our claim."""
+        """Run one of the store's writes under our claim."""
 
         def work() -> bool:
             with self.database.write() as session:
@@ -63,20 +73,24 @@ class Recorder:
 
     async def tick(self, tick: Tick) -> None:
         """Record one second."""
+        await self.write(progress.tick, tick)
 
-        def work() -> None:
-            with self.database.write() as session:
-                ticks.append(session, tick)
-
-        await self._run(work)
-
-    def close(self) -> None:
+    async def close(self) -> None:
         """Finish what is queued."""
-        self._thread.shutdown(wait=True)
+        await asyncio.to_thread(self._thread.shutdown, wait=True)
 
     async def _run(self, work: Callable[[], T]) -> T:
         # Shielded: a transaction that has begun is finished even while the race is being cancelled.
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            begun = asyncio.get_running_loop().run_in_executor(self._thread, work)
+            try:
+                return await asyncio.shield(begun)
+            except StoreError as error:
+                if time.monotonic() > deadline:
+                    raise
+                log.warning("database does not answer, asked again", error=error.message)
+                await asyncio.sleep(PAUSE_SECONDS)
 
 
 def utc_now() -> datetime:

@@ -43,28 +43,51 @@ class ServerTokenizer:
             ids = answer.get("tokens")
             if not isinstance(ids, list) or not all(isinstance(one, int) for one in ids):
                 raise _unusable(f"{self._path} gave no token ids")
+            if text and not ids:
+                raise _unusable(f"{self._path} gave no tokens for {len(text)} characters")
             self._known[text] = ids
         return self._known[text]
 
 
 class UsageMeter:
-    """Lengths from usage.prompt_tokens of one-token requests, for servers that do not tokenize."""
+    """Lengths from usage.prompt_tokens of one-token requests, for servers that do not tokenize.
+
+    Some servers have chat completions only: then texts go as the one message of a chat.
+    """
 
     def __init__(
         self, client: httpx.AsyncClient, plan: LaunchPlan, model: str, engine: Engine
     ) -> None:
         self._client, self._plan, self._model, self._engine = client, plan, model, engine
+        self.is_chat = False
 
-    async def measure(self, text: str) -> int:
-        """Length of `text` in tokens; costs a request."""
-        shape = RequestShape(text, max_tokens=1, is_forced=False, temperature=0, top_p=1, seed=0)
+    async def find_dialect(self) -> None:
+        """Learn whether this server completes text, or only chats."""
+        try:
+            await self._ask(PROBE)
+        except _NoSuchPathError:
+            self.is_chat = True
+
+    async def measure(self, text: str) -> int | None:
+        """Length of `text` in tokens; None when the server does not tell. Costs a request."""
+        answer = await self._ask(text)
+        tokens = (answer.get("usage") or {}).get("prompt_tokens")
+        return tokens if isinstance(tokens, int) else None
+
+    def dress(self, text: str) -> str | list[dict[str, str]]:
+        """Text as this server takes it."""
+        return [{"role": "user", "content": text}] if self.is_chat else text
+
+    async def _ask(self, text: str) -> dict[str, Any]:
+        prompt = self.dress(text)
+        shape = RequestShape(prompt, max_tokens=1, is_forced=False, temperature=0, top_p=1, seed=0)
         path, body = self._engine.request(shape, self._model)
         body.pop("stream_options", None)
-        answer = await _post(self._client, self._plan, path, {**body, "stream": False})
-        tokens = (answer.get("usage") or {}).get("prompt_tokens")
-        if not isinstance(tokens, int):
-            raise _unusable("it neither tokenizes nor reports usage, so no prompt length is exact")
-        return tokens
+        return await _post(self._client, self._plan, path, {**body, "stream": False})
+
+
+class _NoSuchPathError(LaunchError):
+    """The server has no such endpoint."""
 
 
 async def _post(
@@ -77,6 +100,8 @@ async def _post(
         answer.raise_for_status()
         data = answer.json()
     except httpx.HTTPStatusError as error:
+        if error.response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
+            raise _NoSuchPathError(f"{plan.base_url} has no {path}.") from error
         raise _unusable(
             f"{path} answered HTTP {error.response.status_code}: {error.response.text[:300]}"
         ) from error

@@ -31,8 +31,8 @@ async def warm_up(
         shapes = await writer.warm_shapes(0, concurrency, f"probe{len(probes)}")
         driven = await driver.drive(f"{name}-{len(probes)}", shapes, seconds)
         speed = summarise(driven).tokens_per_second
-        if speed is None:
-            break
+        if not speed:
+            break  # nothing came in the window: the heats will say why
         probes.append(speed)
         agreed = len(probes) > 1 and abs(probes[-1] / probes[-2] - 1) <= AGREEMENT
     return WarmUp(concurrency=concurrency, probes=tuple(probes), agreed=agreed)

@@ -43,6 +43,8 @@ class EngineRules:
     lane_keys: frozenset[str] = frozenset()
     """Which of a lane's own keys (drafter, k, topk, method, url, …) this engine understands."""
     needs_drafter: bool = False
+    uses_gpus: bool = False
+    """Whether GPU figures of the worker's host belong to this engine's lanes."""
 
 
 _TEXT: tuple[type, ...] = (str,)
@@ -98,6 +100,7 @@ ENGINE_RULES: dict[EngineKind, EngineRules] = {
         context_arg="max-model-len",
         lane_keys=frozenset({"drafter", "k", "method", "args", "env"}),
         needs_drafter=True,
+        uses_gpus=True,
     ),
     EngineKind.REPLAY: EngineRules(
         args={

@@ -1,10 +1,13 @@
 """What a heat left behind: raw counts; every rate is derived at the edge."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from app.domain.acceptance import Acceptance
+from app.domain.text import storable
+
+Text = Annotated[str, AfterValidator(storable)]
 
 
 class Fact(BaseModel):
@@ -41,8 +44,12 @@ class StreamSummary(Fact):
     first_tokens: int | None = None
     ended_s: float | None = None
     finish: str = "aborted"
-    error: str | None = None
+    error: Text | None = None
     text_sha256: str | None = None
+    usage_tokens: int | None = None
+    """What the server's usage says; None when it sends none."""
+    id_tokens: int | None = None
+    """How many token ids it sent; None when it sends none."""
 
 
 class GapPercentiles(Fact):
@@ -92,8 +99,8 @@ class HeatSummary(Fact):
     """Delta of the engine's own generation counter; None without counters."""
     counter_prompt_tokens: int | None = None
     gpu: GpuSummary | None = None
-    sample_text: str = ""
-    error: str | None = None
+    sample_text: Text = ""
+    error: Text | None = None
 
     @property
     def tokens_per_second(self) -> float | None:

@@ -142,7 +142,9 @@ def cell_view(
     heats: Sequence[HeatView],
 ) -> CellView:
     """Everything that can be said of one cell from its heats."""
-    by_lane = {name: [heat for heat in heats if heat.lane == name] for name in lanes}
+    by_lane: dict[str, list[HeatView]] = {name: [] for name in lanes}
+    for heat in heats:
+        by_lane[heat.lane].append(heat)
     base = by_lane.get(BASELINE, [])
     return CellView(
         id=id,

@@ -13,7 +13,8 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlmodel import Session
 
 from app.config import resource
@@ -44,7 +45,9 @@ class Database:
                 if self.is_sqlite:
                     session.connection(execution_options={"slipstream_begin": "IMMEDIATE"})
                 yield session
-        except OperationalError as error:
+        except IntegrityError:
+            raise
+        except (DBAPIError, PoolTimeoutError) as error:
             raise explain(error, str(self.url)) from error
 
     @contextmanager
@@ -53,7 +56,7 @@ class Database:
         try:
             with Session(self.engine, expire_on_commit=False) as session:
                 yield session
-        except OperationalError as error:
+        except (DBAPIError, PoolTimeoutError) as error:
             raise explain(error, str(self.url)) from error
 
     def change_mark(self, connection: Connection) -> object:
@@ -83,7 +86,7 @@ def open_database(url: str, *, migrate: bool = True) -> Database:
             upgrade(database)
         else:
             check_version(database)
-    except OperationalError as error:
+    except (DBAPIError, PoolTimeoutError) as error:
         database.close()
         raise explain(error, str(database.url)) from error
     except SQLAlchemyError as error:
@@ -141,9 +144,9 @@ def current_version(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def explain(error: OperationalError, where: str) -> StoreError:
+def explain(error: DBAPIError | PoolTimeoutError, where: str) -> StoreError:
     """A database error in words for people, with the remedy."""
-    reason = str(error.orig)
+    reason = str(getattr(error, "orig", None) or error)
     for sign, message, remedy in _REASONS:
         if sign in reason:
             return StoreError(f"{message} ({where}: {reason}).", remedy=remedy)

@@ -12,9 +12,12 @@ from app.domain.heats import HeatSummary
 from app.domain.recipe import Recipe
 from app.domain.snapshot import Failure, Now, StepView
 from app.domain.states import ENDED_HEATS, HeatState, LaneState, RunState
-from app.store import queue, runs
+from app.domain.ticks import Tick
+from app.store import queue, runs, ticks
 from app.store.queue import Claim
 from app.store.tables import Cell, Heat, Lane, Run
+
+_OPEN_HEATS = (HeatState.PLANNED.value, HeatState.RUNNING.value)
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,14 @@ def heat_end(
     return True
 
 
+def tick(session: Session, held: Claim, second: Tick) -> bool:
+    """Record one second of a heat."""
+    if queue.owned(session, held) is None:
+        return False
+    ticks.append(session, second)
+    return True
+
+
 def finish(
     session: Session, held: Claim, state: RunState, *, now: datetime, error: str | None = None
 ) -> bool:
@@ -221,10 +232,11 @@ def _close_lane(
     row.failure = failure.model_dump(mode="json") if failure is not None else None
     if failure is not None:
         for heat in session.exec(
-            select(Heat).where(Heat.lane_id == row.id, Heat.state == HeatState.PLANNED.value)
+            select(Heat).where(Heat.lane_id == row.id, col(Heat.state).in_(_OPEN_HEATS))
         ):
             heat.state = HeatState.FAILED.value
             heat.error = failure.cause
+            heat.finished_at = now
         session.flush()
         _count(session, run)
     runs.touch(run)

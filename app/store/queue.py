@@ -9,7 +9,8 @@ from sqlalchemy import and_, or_, update
 from sqlmodel import Session, col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
-from app.domain.states import HeatState, LaneState, RunState
+from app.domain.states import ENDED_LANES, HeatState, LaneState, RunState
+from app.store import runs
 from app.store.tables import Heat, Lane, Run
 
 
@@ -104,6 +105,9 @@ def give_back(session: Session, held: Claim, *, now: datetime) -> bool:
     run = owned(session, held)
     if run is None:
         return False
+    if run.cancel_requested_at is not None:
+        runs.end(session, run, RunState.CANCELLED, now=now)
+        return True
     run.state = RunState.QUEUED.value
     run.worker = None
     run.lease_until = None
@@ -134,13 +138,21 @@ def _claimable(now: datetime, engines: Collection[str]) -> SelectOfScalar[Run]:
 
 
 def _reopen(session: Session, run_id: str, now: datetime) -> None:
-    """Heats that were cut off get a new attempt; lanes that were under way wait again."""
+    """Heats that were cut off get a new attempt; lanes that were under way wait again.
+
+    A lane that has no heat left is done, and a failed lane is not tried again.
+    """
+    lanes = session.exec(select(Lane).where(Lane.run_id == run_id)).all()
+    failed = {lane.id for lane in lanes if LaneState(lane.state) is LaneState.FAILED}
     cut = session.exec(
         select(Heat).where(Heat.run_id == run_id, Heat.state == HeatState.RUNNING.value)
     ).all()
     for heat in cut:
-        heat.state = HeatState.INTERRUPTED.value
         heat.finished_at = now
+        if heat.lane_id in failed:
+            heat.state = HeatState.FAILED.value
+            continue
+        heat.state = HeatState.INTERRUPTED.value
         session.add(
             Heat(
                 run_id=run_id,
@@ -151,13 +163,13 @@ def _reopen(session: Session, run_id: str, now: datetime) -> None:
                 state=HeatState.PLANNED.value,
             )
         )
-    lanes = session.exec(
-        select(Lane).where(
-            Lane.run_id == run_id,
-            col(Lane.state).in_(
-                [LaneState.LAUNCHING.value, LaneState.RACING.value, LaneState.STOPPING.value]
-            ),
-        )
-    )
+    session.flush()
     for lane in lanes:
-        lane.state = LaneState.WAITING.value
+        if LaneState(lane.state) in ENDED_LANES:
+            continue
+        left = session.exec(
+            select(Heat.id)
+            .where(Heat.lane_id == lane.id, Heat.state == HeatState.PLANNED.value)
+            .limit(1)
+        ).first()
+        lane.state = (LaneState.WAITING if left is not None else LaneState.DONE).value

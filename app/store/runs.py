@@ -164,6 +164,9 @@ def request_cancel(session: Session, run_id: str, *, now: datetime) -> RunView:
         )
     if run.state == RunState.QUEUED.value:
         end(session, run, RunState.CANCELLED, now=now)
+    elif run.state == RunState.RUNNING.value and _is_abandoned(run, now):
+        run.epoch += 1  # should its worker come back after all, the run is no longer its own
+        end(session, run, RunState.CANCELLED, now=now)
     elif run.state == RunState.RUNNING.value and run.cancel_requested_at is None:
         run.cancel_requested_at = now
         touch(run)
@@ -219,6 +222,11 @@ def end(
     ):
         heat.state = HeatState.CANCELLED.value
     touch(run)
+
+
+def _is_abandoned(run: Run, now: datetime) -> bool:
+    """Whether the run's worker fell silent and nobody else has taken the run."""
+    return run.lease_until is None or run.lease_until < now
 
 
 def _plan(session: Session, run_id: str, recipe: Recipe) -> None:

@@ -68,8 +68,9 @@ def cell_views(
         key = (heat.cell_id, heat.lane_id, heat.ordinal)
         if key not in latest or latest[key].attempt < heat.attempt:
             latest[key] = heat
-    shown = [_heat_view(heat, names[heat.lane_id]) for heat in latest.values()]
-    shown.sort(key=lambda heat: (heat.ordinal, heat.id))
+    shown: dict[int, list[HeatView]] = {}
+    for heat in sorted(latest.values(), key=lambda heat: (heat.ordinal, heat.id or 0)):
+        shown.setdefault(heat.cell_id, []).append(_heat_view(heat, names[heat.lane_id]))
     order = [lane.name for lane in lanes]
     return tuple(
         cell_view(
@@ -79,7 +80,7 @@ def cell_views(
             context=cell.context,
             concurrency=cell.concurrency,
             lanes=order,
-            heats=[heat for heat in shown if heat.cell == cell.id],
+            heats=shown.get(cell.id or 0, []),
         )
         for cell in cells
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
 from sqlmodel import SQLModel
 
 from app.domain.errors import StoreError
@@ -114,3 +115,20 @@ def test_writers_wait_for_each_other_instead_of_failing(database: Database) -> N
     with database.engine.connect() as connection:
         count = connection.exec_driver_sql("SELECT count(*) FROM worker").scalar()
     assert count == 80
+
+
+def test_a_damaged_file_is_told_in_words_in_reads_too(tmp_path: Path) -> None:
+    file = tmp_path / "damaged.db"
+    database = open_database(f"sqlite:///{file}")
+    with database.write() as session:
+        session.add(tables.TokenRow(hash="x", kind="bearer", created_at=NOW))
+    database.close()
+    raw = bytearray(file.read_bytes())
+    raw[4096 * 2 :] = b"\xff" * (len(raw) - 4096 * 2)
+    file.write_bytes(raw)
+
+    damaged = Database(f"sqlite:///{file}")
+
+    with pytest.raises(StoreError, match="damaged"), damaged.read() as session:
+        session.execute(text("SELECT count(*) FROM token, worker, tick")).all()
+    damaged.close()

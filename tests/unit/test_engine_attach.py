@@ -25,7 +25,7 @@ def test_nothing_is_started_and_nothing_is_proven() -> None:
 
     assert plan.argv == ()
     assert plan.proves_itself is False
-    assert (plan.served_model, plan.expects_speculation) == (None, None)
+    assert (plan.served_model, plan.expects_speculation) == (None, False)
 
 
 @pytest.mark.parametrize(

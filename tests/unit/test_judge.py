@@ -136,3 +136,51 @@ def test_every_word_is_in_the_table() -> None:
     seen = Seen(engine_died=True, cached_tokens=1, preemptions=1, is_warm=False)
 
     assert set(flags(make_summary(source="none", error="x"), MTP, seen)) <= set(FLAGS)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        Acceptance(drafts=100, drafted=100, accepted=80, per_position=(80,)),
+        Acceptance(drafts=100, drafted=200, accepted=150, per_position=(90, 60, 0)),
+    ],
+)
+def test_a_k_that_the_engine_ignores_is_seen(counts: Acceptance) -> None:
+    assert flags(make_summary(acceptance=counts), MTP, Seen()) == ("not-what-was-asked",)
+
+
+def test_a_few_short_drafts_near_the_end_of_the_context_are_fine() -> None:
+    counts = Acceptance(drafts=100, drafted=295, accepted=200, per_position=(90, 70, 40))
+
+    assert flags(make_summary(acceptance=counts), MTP, Seen()) == ()
+
+
+def test_usage_that_contradicts_the_token_ids_voids_the_heat() -> None:
+    lie = make_stream(0, usage_tokens=1000, id_tokens=500)
+
+    assert "count-mismatch" in flags(make_summary(streams=(lie,)), BASELINE, Seen())
+
+
+def test_drafts_accepted_and_requests_must_make_the_tokens() -> None:
+    asked = replace(MTP, drafts_every_step=True)
+    right = Acceptance(drafts=400, drafted=1200, accepted=604, per_position=(300, 200, 104))
+    wrong = Acceptance(drafts=400, drafted=1200, accepted=300, per_position=(150, 100, 50))
+
+    assert flags(make_summary(acceptance=right), asked, Seen()) == ()
+    assert flags(make_summary(acceptance=wrong), asked, Seen()) == ("count-mismatch",)
+
+
+def test_somebody_elses_load_is_seen_in_a_short_heat_too() -> None:
+    busy = Seen(is_count_settled=False)
+
+    assert flags(make_summary(counter_tokens=11_000), BASELINE, busy) == ("not-alone",)
+    assert flags(make_summary(), BASELINE, Seen(steady_seconds=1, seconds_with_others=1)) == (
+        "not-alone",
+    )
+    assert flags(make_summary(), BASELINE, busy) == ()
+
+
+def test_a_stream_that_was_served_from_a_cache_says_so() -> None:
+    cached = (make_stream(0, cached_tokens=255),)
+
+    assert "cached-prefix" in flags(make_summary(streams=cached), BASELINE, Seen())

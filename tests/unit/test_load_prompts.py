@@ -106,7 +106,7 @@ async def test_the_natural_prompt_is_salt_and_task_without_padding() -> None:
 async def test_measured_text_reaches_the_asked_length(workload: str, tokens: int) -> None:
     words = Words()
 
-    prompts = await build_measured(workload, tokens, 2, "salt", words.count)
+    prompts = await build_measured(workload, tokens, 2, salt_of("run", 1), words.count)
 
     assert [prompt.tokens for prompt in prompts] == [tokens] * 2
     assert [await words.count(prompt.text or "") for prompt in prompts] == [tokens] * 2
@@ -114,9 +114,55 @@ async def test_measured_text_reaches_the_asked_length(workload: str, tokens: int
 
 
 async def test_a_text_longer_than_asked_says_its_real_length() -> None:
-    prompt = (await build_measured("code", 5, 1, "salt", Words().count))[0]
+    prompt = (await build_measured("code", 5, 1, salt_of("run", 1), Words().count))[0]
 
+    assert prompt.tokens is not None
     assert prompt.tokens > 5
+
+
+async def test_no_server_sees_a_measured_prompt_before_it_is_raced() -> None:
+    asked: list[str] = []
+
+    async def measure(text: str) -> int:
+        asked.append(text)
+        return len(text) // 4
+
+    prompts = await build_measured("code", 512, 2, salt_of("run", 1), measure)
+
+    assert asked
+    assert not {prompt.text for prompt in prompts} & set(asked)
+
+
+async def test_lengths_found_once_cost_no_further_requests() -> None:
+    words = Words()
+    fits: library.Fits = {}
+    await build_measured("code", 512, 2, salt_of("run", 1), words.count, fits=fits)
+    asked = words.calls
+
+    again = await build_measured("code", 512, 2, salt_of("run", 2), words.count, fits=fits)
+
+    assert words.calls == asked
+    assert [await words.count(prompt.text or "") for prompt in again] == [512] * 2
+
+
+async def test_without_lengths_the_short_prompt_can_still_be_raced() -> None:
+    async def silent(_text: str) -> None:
+        return None
+
+    (prompt,) = await build_measured("code", 0, 1, salt_of("run", 1), silent)
+
+    assert prompt.tokens is None
+    with pytest.raises(ValueError, match="only context 0"):
+        await build_measured("code", 512, 1, salt_of("run", 1), silent)
+
+
+async def test_a_tokenizer_that_gives_nothing_does_not_hang_the_worker() -> None:
+    class Mute(Words):
+        async def encode(self, text: str) -> list[int]:
+            return [1, 2] if text.startswith("Session") else []
+
+    with pytest.raises(ValueError, match="no tokens"):
+        await build("code", 64, 1, salt_of("run", 1), Mute())
 
 
 async def test_an_unknown_workload_names_the_known_ones() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from app.domain.engine_args import EngineKind
 from app.domain.errors import FieldProblem, RecipeError
-from app.domain.recipe import Recipe
+from app.domain.recipe import BASELINE, Recipe
 from app.domain.states import LaunchStep
 from workers.engines.base import Counters, LaunchPlan, RequestShape, Seat
 from workers.engines.openai import read_vllm_counters, streaming_request
@@ -31,7 +31,7 @@ class Attach:
             headers=_authorization(spec.api_key, lane, seat),
             stop_grace_seconds=0,
             proves_itself=False,
-            expects_speculation=True if spec.speculates else None,
+            expects_speculation=_expectation(lane, spec.speculates),
         )
 
     def read(self, counters_text: str, log_tail: str) -> Counters:
@@ -45,6 +45,13 @@ class Attach:
     def request(self, shape: RequestShape, model: str) -> tuple[str, dict[str, Any]]:
         """Path and body of one stream."""
         return streaming_request(shape, model)
+
+
+def _expectation(lane: str, speculates: bool) -> bool | None:
+    """A baseline must not speculate; of another lane only what the recipe says is known."""
+    if speculates:
+        return True
+    return False if lane == BASELINE else None
 
 
 def base_url(url: str) -> str:

@@ -33,8 +33,12 @@ class Tokenizer(Protocol):
         ...
 
 
-Measure = Callable[[str], Awaitable[int]]
-"""Text -> usage.prompt_tokens, for servers without /tokenize. Each call is a request."""
+Measure = Callable[[str], Awaitable[int | None]]
+"""Text -> usage.prompt_tokens, for servers without /tokenize; None when the server does not tell.
+Each call is a request."""
+
+Fits = dict[tuple[str, int, int, bool], tuple[int, int, int]]
+"""(workload, context, stream, is_warmup) -> characters and pads of filler, and their tokens."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,8 @@ class Prompt:
 
     workload: str
     stream: int
-    tokens: int
-    """The real length, counted by the server's own tokenizer or usage."""
+    tokens: int | None
+    """The length by the server's own tokenizer or usage; None when it was not asked."""
     text: str | None = None
     token_ids: tuple[int, ...] | None = None
 
@@ -72,8 +76,11 @@ def seeds(workload: str) -> tuple[Seed, ...]:
 
 
 def salt_of(*parts: object) -> str:
-    """A heat's salt: of run, cell and repetition, never of the lane, so that lanes are paired."""
-    return hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:12]
+    """The salt of a heat: from run, cell and repetition, never from the lane, so that lanes are
+    paired. Twelve decimal digits: tokenizers take digits one by one or in groups of a fixed size,
+    so that every salt is as long as every other."""
+    digest = hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()
+    return f"{int(digest, 16) % 10**12:012d}"
 
 
 def pick(workload: str, stream: int, *, is_warmup: bool) -> Seed:
@@ -95,7 +102,11 @@ async def build(
     """One prompt per stream, token ids of exactly `context_tokens`; 0: the natural short prompt."""
     numbers = range(streams)
     if context_tokens == 0:
-        return [await natural(workload, n, salt, tokenizer.count, is_warmup) for n in numbers]
+        texts = [natural(workload, n, salt, is_warmup) for n in numbers]
+        return [
+            Prompt(workload, n, await tokenizer.count(text), text=text)
+            for n, text in enumerate(texts)
+        ]
     blocks = await Blocks.encode(workload, tokenizer, is_warmup=is_warmup)
     prompts = []
     for stream in numbers:
@@ -115,21 +126,44 @@ async def build_measured(
     measure: Measure,
     *,
     is_warmup: bool = False,
+    fits: Fits | None = None,
 ) -> list[Prompt]:
     """The same as text, for servers without /tokenize: usage.prompt_tokens tells, the text follows.
 
-    `Prompt.tokens` is what was measured; it differs from the asked length only where a tokenizer
-    skips that number, or after MAX_MEASURES requests.
+    Lengths are measured under another salt than the prompt is built with, so that no cache has seen
+    it; a salt may tokenise a token longer or shorter, and usage tells the real length in the heat.
+    `fits` remembers what was found, so that later heats cost no request. At context 0 no length is
+    needed and nothing is measured.
     """
-    numbers = range(streams)
-    if context_tokens == 0:
-        return [await natural(workload, n, salt, measure, is_warmup) for n in numbers]
-    return [await fit(workload, n, salt, context_tokens, measure, is_warmup) for n in numbers]
+    known = fits if fits is not None else {}
+    prompts = []
+    for stream in range(streams):
+        if context_tokens == 0:
+            text = natural(workload, stream, salt, is_warmup)
+            prompts.append(Prompt(workload, stream, None, text=text))
+            continue
+        key = (workload, context_tokens, stream, is_warmup)
+        if key not in known:
+            probe = salt_of(salt, "probe")
+            known[key] = await fit(workload, stream, probe, context_tokens, measure, is_warmup)
+        characters, pads, tokens = known[key]
+        text = filled(workload, stream, salt, characters, pads, is_warmup=is_warmup)
+        prompts.append(Prompt(workload, stream, tokens, text=text))
+    return prompts
 
 
-async def natural(workload: str, stream: int, salt: str, count: Measure, is_warmup: bool) -> Prompt:
-    text = salt_line(salt, stream) + pick(workload, stream, is_warmup=is_warmup).task
-    return Prompt(workload, stream, await count(text), text=text)
+def natural(workload: str, stream: int, salt: str, is_warmup: bool) -> str:
+    """The short prompt: salt and task."""
+    return salt_line(salt, stream) + pick(workload, stream, is_warmup=is_warmup).task
+
+
+def filled(
+    workload: str, stream: int, salt: str, characters: int, pads: int, *, is_warmup: bool
+) -> str:
+    """A prompt with this much filler."""
+    task = pick(workload, stream, is_warmup=is_warmup).task
+    middle = filler(workload, stream, characters, is_warmup=is_warmup) + PAD * pads
+    return f"{salt_line(salt, stream)}{middle}\n\n{task}"
 
 
 def salt_line(salt: str, stream: int) -> str:
@@ -179,6 +213,8 @@ class Blocks:
         room = length - len(head)
         if room <= 0:
             return head[:length]
+        if not any(self.passages):
+            raise ValueError("the tokenizer gives no tokens for text")
         task = self.tasks[seed.task][-room:]
         ids = list(head)
         for index in passage_order(self.workload, stream, is_warmup=self.is_warmup):
@@ -203,30 +239,36 @@ def filler(workload: str, stream: int, characters: int, *, is_warmup: bool) -> s
 
 async def fit(
     workload: str, stream: int, salt: str, wanted: int, measure: Measure, is_warmup: bool
-) -> Prompt:
-    """Search the filler's length: along the slope, between bounds, with pads at the end."""
-    task = pick(workload, stream, is_warmup=is_warmup).task
+) -> tuple[int, int, int]:
+    """Search the filler's length: by the slope first, by halving when that fails, by padding at
+    the end. ValueError when the server does not tell lengths at all."""
 
-    def text_of(characters: int, pads: int) -> str:
-        middle = filler(workload, stream, characters, is_warmup=is_warmup)
-        return f"{salt_line(salt, stream)}Notes{PAD * pads}.\n\n{middle}\n\n{task}"
-
-    low, high = (0, await measure(text_of(0, 0))), None
-    best = Prompt(workload, stream, low[1], text=text_of(0, 0))
-    characters, pads = max(0, wanted - low[1]) * 3, 0
-    for _ in range(MAX_MEASURES):
-        if best.tokens == wanted or low[1] > wanted:
-            break
-        text = text_of(characters, pads)
+    async def ask(characters: int, pads: int) -> int:
+        text = filled(workload, stream, salt, characters, pads, is_warmup=is_warmup)
         tokens = await measure(text)
-        if abs(tokens - wanted) < abs(best.tokens - wanted):
-            best = Prompt(workload, stream, tokens, text=text)
+        if tokens is None:
+            raise ValueError("the server tells no prompt length: only context 0 can be raced")
+        return tokens
+
+    low, high = (0, await ask(0, 0)), None
+    best, best_tokens = (0, 0), low[1]
+    characters, pads = max(0, wanted - low[1]) * 3, 0
+    tried: set[tuple[int, int]] = set()
+    for _ in range(MAX_MEASURES):
+        if best_tokens == wanted or low[1] > wanted:
+            break
+        tokens = await ask(characters, pads)
+        if abs(tokens - wanted) < abs(best_tokens - wanted):
+            best, best_tokens = (characters, pads), tokens
         if tokens <= wanted and pads == 0 and characters >= low[0]:
             low = (characters, tokens)
         elif tokens > wanted and pads == 0:
             high = (characters, tokens)
+        tried.add((characters, pads))
         characters, pads = next_try(wanted, low, high, (characters, tokens, pads))
-    return best
+        while (characters, pads) in tried and characters > 0:
+            characters -= 1  # a pad that merges with what is before it needs another end before it
+    return (*best, best_tokens)
 
 
 def next_try(
