@@ -4,12 +4,21 @@ write the result."""
 import asyncio
 import signal
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from app.config import Settings, resource
-from app.domain.errors import ConflictError, FieldProblem, LaunchError, RecipeError
+from app.domain.errors import (
+    ConflictError,
+    FieldProblem,
+    LaunchError,
+    NotFoundError,
+    RecipeError,
+    StoreError,
+)
 from app.domain.snapshot import Snapshot
 from app.domain.states import ENDED_RUNS, RunState
 from app.logs import set_up_logs
@@ -27,6 +36,7 @@ from workers.loop import Worker
 from workers.ports import HOST, free_port
 
 LOOK_SECONDS = 0.25
+LOST_DATABASE_SECONDS = 1.0
 OK, FAILED, CANCELLED = 0, 1, 130
 _EXITS = {RunState.FINISHED: OK, RunState.FAILED: FAILED, RunState.CANCELLED: CANCELLED}
 
@@ -110,21 +120,27 @@ def _submit(database: Database, asked: Asked, worker: Worker | None) -> tuple[st
 async def _follow(
     database: Database, run_id: str, worker: Worker, held: Claim | None, screen: Screen
 ) -> RunState:
-    """Race (or watch) until the run has ended; Ctrl-C cancels it."""
+    """Race (or watch) until the run has ended; Ctrl-C cancels it, a second one drops everything."""
     loop = asyncio.get_running_loop()
     cancel = asyncio.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, cancel.set)
     racing = asyncio.create_task(worker.race_claimed(held)) if held is not None else None
+
+    def interrupt() -> None:
+        if cancel.is_set() and racing is not None:
+            racing.cancel()
+        cancel.set()
+
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, interrupt)
     asking = asyncio.create_task(_cancel_when_asked(database, run_id, cancel))
     try:
         with screen:
             return await _watch(database, run_id, racing, screen)
     finally:
         asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
-        if racing is not None:
-            await racing
+        if racing is not None and not racing.done():
+            racing.cancel()
+        await asyncio.gather(*filter(None, (asking, racing)), return_exceptions=True)
 
 
 async def _watch(
@@ -133,14 +149,39 @@ async def _watch(
     racing: "asyncio.Task[RunState | None] | None",
     screen: Screen,
 ) -> RunState:
+    """Look often, draw only what is new, and never spend more than a tenth of the time on it."""
+    seen, pause = -1, LOOK_SECONDS
     while True:
-        snapshot = await asyncio.to_thread(_snapshot, database, run_id)
-        screen.show(snapshot)
-        if snapshot.run.state in ENDED_RUNS:
-            return snapshot.run.state
-        if racing is not None and racing.done():
-            racing.result()
-        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            mark = await asyncio.to_thread(_mark, database, run_id)
+            if mark.version != seen:
+                begun = time.monotonic()
+                snapshot = await asyncio.to_thread(_snapshot, database, run_id)
+                screen.show(snapshot)
+                seen = mark.version
+                pause = max(LOOK_SECONDS, 10 * (time.monotonic() - begun))
+        except StoreError as error:
+            screen.note(f"The database does not answer, looked again soon: {error.message}")
+            pause = LOST_DATABASE_SECONDS
+        else:
+            if mark.state in ENDED_RUNS:
+                return mark.state
+            if racing is not None and racing.done():
+                return _after_racing(racing)
+        await asyncio.sleep(pause)
+
+
+def _after_racing(racing: "asyncio.Task[RunState | None]") -> RunState:
+    """The race is over for this process, and the run has not ended: it was put back or lost."""
+    if racing.cancelled():
+        return RunState.CANCELLED
+    state = racing.result()
+    if state is None:
+        raise ConflictError(
+            "The run was put back into the queue: this process could not go on with it.",
+            remedy="Start `slipstream up` or `slipstream worker` to finish it.",
+        )
+    return state
 
 
 async def _cancel_when_asked(database: Database, run_id: str, cancel: asyncio.Event) -> None:
@@ -150,10 +191,23 @@ async def _cancel_when_asked(database: Database, run_id: str, cancel: asyncio.Ev
         with database.write() as session:
             runs.request_cancel(session, run_id, now=datetime.now(UTC))
 
-    try:
-        await asyncio.to_thread(ask)
-    except ConflictError:
-        return  # it ended in the same moment
+    while True:
+        try:
+            await asyncio.to_thread(ask)
+        except ConflictError:
+            return  # it ended in the same moment
+        except StoreError:
+            await asyncio.sleep(LOST_DATABASE_SECONDS)
+        else:
+            return
+
+
+def _mark(database: Database, run_id: str) -> runs.Mark:
+    with database.read() as session:
+        marks = runs.marks(session, [run_id])
+    if run_id not in marks:
+        raise NotFoundError(f"Run {run_id} was deleted while it was raced.")
+    return marks[run_id]
 
 
 def _snapshot(database: Database, run_id: str) -> Snapshot:
@@ -168,9 +222,12 @@ def _document(database: Database, run_id: str) -> bytes | None:
 
 
 def _check_folder(out: Path) -> None:
+    """Find out now, not after the race, that the result cannot be written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
     except OSError as error:
         raise RecipeError(
-            [FieldProblem("--out", f"{out} cannot be made ({error}).", "Name another folder.")]
+            [FieldProblem("--out", f"{out} cannot be written to ({error}).", "Name another one.")]
         ) from error

@@ -2,17 +2,16 @@
 
 import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 
 import uvicorn
 
 from app.config import Settings
-from app.domain.errors import SettingsError
+from app.domain.errors import NotFoundError, SettingsError, StoreError
 from app.domain.states import ENDED_RUNS, RunState
+from app.keeper import WorkerKeeper
 from app.logs import set_up_logs
 from app.main import create_app
 from app.recipes import read_recipe
@@ -20,7 +19,6 @@ from app.store import runs, tokens
 from app.store.db import Database, open_database
 from app.store.tokens import TokenKind
 
-WORKER_END_SECONDS = 30.0
 WATCH_SECONDS = 0.25
 GRACE_SECONDS = 3
 
@@ -39,9 +37,11 @@ def serve(settings: Settings, *, race: str | None, exit_after_race: bool, with_w
                 session, asked.recipe, provenance=asked.provenance, now=datetime.now(UTC)
             ).run_id
     server = uvicorn.Server(_config(settings, database))
-    worker = _start_worker(settings) if with_worker else None
+    keeper = WorkerKeeper(_say) if with_worker else None
     watch = _RaceWatch(database, settings, run_id, server if exit_after_race else None)
     _greet(settings, database, run_id)
+    if keeper is not None:
+        keeper.start()
     watch.start()
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises again what it has caught once it has ended; we still have a worker to end
@@ -50,10 +50,10 @@ def serve(settings: Settings, *, race: str | None, exit_after_race: bool, with_w
         server.run(sockets=[listening])
     finally:
         watch.stop()
-        if worker is not None:
-            _end(worker)
+        if keeper is not None:
+            keeper.stop()
         database.close()
-    return 0 if watch.state in (None, RunState.FINISHED) or not exit_after_race else 1
+    return 0 if not exit_after_race or watch.state is RunState.FINISHED else 1
 
 
 def mint_link(settings: Settings, database: Database | None = None, next_path: str = "/") -> str:
@@ -108,18 +108,27 @@ class _RaceWatch(threading.Thread):
     def run(self) -> None:
         """Look until the race has ended."""
         while self._run_id is not None and not self._stopping.wait(WATCH_SECONDS):
-            with self._database.read() as session:
-                view = runs.view(session, self._run_id, now=datetime.now(UTC))
+            try:
+                with self._database.read() as session:
+                    view = runs.view(session, self._run_id, now=datetime.now(UTC))
+            except StoreError:
+                continue  # it may answer the next time
+            except NotFoundError:
+                self._end(RunState.FAILED, "it was deleted")
+                return
             if view.state in ENDED_RUNS:
-                self.state = view.state
-                _say(f"The race has ended: {view.headline or view.error or view.state}")
+                self._end(view.state, view.headline or view.error or view.state)
                 if view.slug:
                     _say(f"Result: {base_url(self._settings)}/r/{view.slug}")
-                if self._server is not None:
-                    self._server.should_exit = True
-                else:
-                    _say("The dashboard goes on; Ctrl-C ends it.")
                 return
+
+    def _end(self, state: RunState, how: str) -> None:
+        self.state = state
+        _say(f"The race has ended: {how}")
+        if self._server is not None:
+            self._server.should_exit = True
+        else:
+            _say("The dashboard goes on; Ctrl-C ends it.")
 
     def stop(self) -> None:
         """Look no more."""
@@ -170,23 +179,3 @@ def _config(settings: Settings, database: Database) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
     )
-
-
-def _start_worker(settings: Settings) -> "subprocess.Popen[bytes]":
-    """In its own session, so that Ctrl-C reaches it through us; it ends when our pipe closes."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "workers", "--with-parent"],
-        stdin=subprocess.PIPE,
-        start_new_session=True,
-    )
-
-
-def _end(worker: "subprocess.Popen[bytes]") -> None:
-    if worker.stdin is not None:
-        worker.stdin.close()
-    deadline = time.monotonic() + WORKER_END_SECONDS
-    while worker.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if worker.poll() is None:
-        worker.kill()
-    worker.wait()

@@ -16,6 +16,7 @@ from app.domain.summary import CellView, LaneCell
 from app.domain.verdicts import Speedup, Verdict
 
 FRAMES_PER_SECOND = 4
+LOG_COLUMNS = 160
 _MARKS = {
     LaneState.WAITING: "·",
     LaneState.LAUNCHING: "…",
@@ -32,7 +33,8 @@ class Screen:
     nothing when quiet."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._console = Console(stderr=True, highlight=False)
+        width = None if sys.stderr.isatty() else LOG_COLUMNS
+        self._console = Console(stderr=True, highlight=False, width=width)
         self._quiet = quiet
         self._live: Live | None = None
         self._last = ""

@@ -10,6 +10,7 @@ from sqlmodel import SQLModel
 from app.store import queue, runs
 from app.store.db import Database
 from tests.integration import test_store as on_sqlite
+from tests.integration import test_store_claims as claims_on_sqlite
 from tests.integration.test_store import LATER, MEASURED, NOON, make_recipe, submit
 
 
@@ -75,6 +76,7 @@ def test_two_submissions_with_one_key_at_once_make_one_run(database: Database) -
     assert len(set(made)) == 1
 
 
-for _name in dir(on_sqlite):
-    if _name.startswith("test_"):
-        globals()[_name] = getattr(on_sqlite, _name)
+for _module in (on_sqlite, claims_on_sqlite):
+    for _name in dir(_module):
+        if _name.startswith("test_"):
+            globals()[_name] = getattr(_module, _name)
