@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.domain.recipe_text import from_yaml
+from app.domain.snapshot import Provenance, Snapshot
 from app.store import cards
 from app.web import embeds, home_view, live_view, patterns, render, result_view
 from app.web.result_view import Share
@@ -71,7 +72,7 @@ def test_a_replay_says_so_and_whose_race_it_plays() -> None:
 
 
 def test_a_measured_run_has_no_banner() -> None:
-    snapshot = builders.make_snapshot(provenance=builders.Provenance(kind="measured"))
+    snapshot = builders.make_snapshot(provenance=Provenance(kind="measured"))
 
     assert "REPLAY" not in live_html(snapshot)
     assert "REPLAY" not in embed_html(snapshot)
