@@ -11,7 +11,7 @@ from app.store import cards
 from app.web import embeds, home_view, live_view, patterns, render, result_view
 from app.web.result_view import Share
 from tests import builders
-from tests.builders import NOON, Snapshot
+from tests.builders import NOON
 
 STATIC = Path(__file__).parents[2] / "static"
 SHARE = Share("http://x/r/s", '<iframe src="http://x/e/s"></iframe>')
