@@ -94,13 +94,13 @@ def chromium_path() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def playwright_api() -> Iterator[Playwright]:
     with sync_playwright() as api:
         yield api
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(playwright_api: Playwright) -> Iterator[Browser]:
     opened = playwright_api.chromium.launch(
         executable_path=chromium_path(), args=["--no-sandbox", "--disable-dev-shm-usage"]
@@ -109,13 +109,13 @@ def browser(playwright_api: Playwright) -> Iterator[Browser]:
     opened.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     with web_house.dashboard(tmp_path_factory.mktemp("house")) as served:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def db(house: Dashboard) -> Iterator[Database]:
     opened = web_house.open_house(house.folder)
     driver.connect_worker(opened)
@@ -123,7 +123,7 @@ def db(house: Dashboard) -> Iterator[Database]:
     opened.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def signed_in(browser: Browser, house: Dashboard, db: Database) -> StorageState:
     """Cookies of a visitor who opened a one-use link."""
     context = browser.new_context()
@@ -152,7 +152,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
         thread.join()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def races(db: Database) -> Races:
     """Runs in every state, driven through the store as a worker would."""
     return driver.every_state(db, Races)
