@@ -12,6 +12,7 @@ from app.domain.heats import HeatSummary
 from app.domain.recipe import Recipe
 from app.domain.snapshot import Failure, Now, StepView
 from app.domain.states import ENDED_HEATS, HeatState, LaneState, RunState
+from app.domain.text import storable
 from app.domain.ticks import Tick
 from app.store import queue, runs, ticks
 from app.store.queue import Claim
@@ -182,7 +183,7 @@ def heat_end(
     row.state = state.value
     row.summary = summary.model_dump(mode="json") if summary is not None else None
     row.flags = list(flags)
-    row.error = error
+    row.error = storable(error) if error is not None else None
     row.finished_at = now
     session.flush()
     _count(session, run)
@@ -228,14 +229,14 @@ def _close_lane(
         steps[-1] = steps[-1].model_copy(update={"seconds": max(0.0, length)})
         row.steps = [item.model_dump(mode="json") for item in steps]
     row.state = state.value
-    row.log_tail = log_tail
+    row.log_tail = storable(log_tail)
     row.failure = failure.model_dump(mode="json") if failure is not None else None
     if failure is not None:
         for heat in session.exec(
             select(Heat).where(Heat.lane_id == row.id, col(Heat.state).in_(_OPEN_HEATS))
         ):
             heat.state = HeatState.FAILED.value
-            heat.error = failure.cause
+            heat.error = storable(failure.cause)
             heat.finished_at = now
         session.flush()
         _count(session, run)

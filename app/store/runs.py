@@ -12,11 +12,13 @@ from sqlmodel import Session, col, select
 from app.domain.errors import ConflictError, FieldProblem, NotFoundError, RecipeError
 from app.domain.recipe import Recipe
 from app.domain.snapshot import Provenance, RunView, Snapshot
-from app.domain.states import ENDED_RUNS, HeatState, LaneState, RunState
+from app.domain.states import ENDED_LANES, ENDED_RUNS, HeatState, LaneState, RunState
+from app.domain.text import storable
 from app.store import names, views
 from app.store.tables import Cell, Heat, Lane, ResultRow, Run, TickRow
 
 IDEMPOTENCY_KEY_CHARS = 200
+_OPEN_HEATS = (HeatState.PLANNED.value, HeatState.RUNNING.value)
 
 
 @dataclass(frozen=True)
@@ -205,23 +207,30 @@ def end(
     """Close a run and whatever of it is still open."""
     run.state = state.value
     run.finished_at = now
-    run.error = error
+    run.error = storable(error) if error is not None else None
     run.eta_seconds = None
     run.now = {}
     run.lease_until = None
     run.worker = None
-    closing = LaneState.CANCELLED if state is RunState.CANCELLED else LaneState.FAILED
+    still_open = session.exec(
+        select(Heat).where(Heat.run_id == run.id, col(Heat.state).in_(_OPEN_HEATS))
+    ).all()
+    cut_lanes = {heat.lane_id for heat in still_open}
     for lane in session.exec(select(Lane).where(Lane.run_id == run.id)):
-        if LaneState(lane.state) not in (LaneState.DONE, LaneState.FAILED, LaneState.CANCELLED):
-            lane.state = closing.value
-    for heat in session.exec(
-        select(Heat).where(
-            Heat.run_id == run.id,
-            col(Heat.state).in_([HeatState.PLANNED.value, HeatState.RUNNING.value]),
-        )
-    ):
+        if LaneState(lane.state) not in ENDED_LANES:
+            lane.state = _closing(state, has_open_heats=lane.id in cut_lanes).value
+    for heat in still_open:
         heat.state = HeatState.CANCELLED.value
     touch(run)
+
+
+def _closing(state: RunState, *, has_open_heats: bool) -> LaneState:
+    """What an open lane comes to; one that drove all its heats has raced to its end."""
+    if state is RunState.CANCELLED:
+        return LaneState.CANCELLED
+    if state is RunState.FINISHED and not has_open_heats:
+        return LaneState.DONE
+    return LaneState.FAILED
 
 
 def _is_abandoned(run: Run, now: datetime) -> bool:

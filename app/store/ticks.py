@@ -1,5 +1,7 @@
 """Ticks: one short transaction each, append-only, read in the order of their ids."""
 
+from collections.abc import Collection
+
 from sqlalchemy import insert
 from sqlmodel import Session, col, select
 
@@ -28,13 +30,23 @@ def after(session: Session, run_id: str, last_id: int = 0, *, limit: int = 1000)
     return [_tick(row) for row in rows]
 
 
-def tokens_of_heat(session: Session, heat_id: int) -> list[int]:
-    """Tokens of each recorded second of a heat, in order."""
-    return list(
-        session.exec(
-            select(TickRow.tokens).where(TickRow.heat_id == heat_id).order_by(col(TickRow.second))
-        )
+def of_heats(session: Session, heat_ids: Collection[int]) -> list[Tick]:
+    """All ticks of these heats, oldest first."""
+    rows = session.exec(
+        select(TickRow).where(col(TickRow.heat_id).in_(heat_ids)).order_by(col(TickRow.id))
     )
+    return [_tick(row) for row in rows]
+
+
+def tokens_of_heat(session: Session, heat_id: int) -> list[int]:
+    """Tokens of each full second of a heat, in order; of a shorter heat what there is."""
+    rows = session.exec(
+        select(TickRow.tokens, TickRow.length_s)
+        .where(TickRow.heat_id == heat_id)
+        .order_by(col(TickRow.second))
+    ).all()
+    full = [tokens for tokens, length_s in rows if length_s >= 1]
+    return full or [tokens for tokens, _ in rows]
 
 
 def _tick(row: TickRow) -> Tick:

@@ -99,6 +99,57 @@ def test_a_run_whose_worker_is_gone_can_be_cancelled_and_its_worker_may_not_come
         assert not progress.finish(session, dead, RunState.FINISHED, now=LATER)
 
 
+def test_a_race_that_finishes_closes_a_lane_with_all_its_heats_as_done(
+    database: Database,
+) -> None:
+    run_id = submit(database)
+    held = must_claim(database)
+    with database.read() as session:
+        heats = progress.planned(session, run_id, "baseline")
+    for heat in heats:
+        with database.write() as session:
+            end_heat(session, held, heat.id)
+    with database.write() as session:
+        progress.lane_step(session, held, "baseline", LaneState.STOPPING, "stopping", now=NOON)
+
+    with database.write() as session:
+        assert progress.finish(session, held, RunState.FINISHED, now=NOON)
+
+    with database.read() as session:
+        lanes = runs.snapshot(session, run_id, now=NOON).lanes
+    assert [lane.state for lane in lanes] == [LaneState.DONE, LaneState.FAILED]
+
+
+def test_a_run_may_end_with_an_error_that_no_database_takes(database: Database) -> None:
+    run_id = submit(database)
+    held = must_claim(database)
+
+    with database.write() as session:
+        assert progress.finish(session, held, RunState.FAILED, now=NOON, error="a\x00b\ud800")
+
+    with database.read() as session:
+        assert runs.view(session, run_id, now=NOON).error == "a\ufffdb\ufffd"
+
+
+def test_the_ticks_of_some_heats_are_read_without_those_of_the_others(database: Database) -> None:
+    run_id = submit(database)
+    held = must_claim(database)
+    with database.read() as session:
+        first, second, third = progress.planned(session, run_id, "baseline")[:3]
+    for heat, second_of_heat in ((third, 0), (second, 0), (first, 0), (first, 1)):
+        with database.write() as session:
+            tick = make_tick(run_id, heat.id, heat.cell, "baseline", second_of_heat)
+            assert progress.tick(session, held, tick)
+
+    with database.read() as session:
+        found = ticks.of_heats(session, [first.id, third.id])
+        none = ticks.of_heats(session, [])
+
+    seen = [(tick.heat, tick.second) for tick in found]
+    assert seen == [(third.id, 0), (first.id, 0), (first.id, 1)]
+    assert none == []
+
+
 def end_heat(session: Session, held: Claim, heat: int) -> bool:
     """A heat that counts."""
     return progress.heat_end(
