@@ -9,20 +9,20 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from app.domain import recipe_text
 from app.domain import result as documents
 from app.domain.errors import FieldProblem, NotFoundError, RecipeError
+from app.domain.snapshot import Snapshot
 from app.domain.ticks import Tick
 from app.store import cards, results, runs, ticks, workers
 from app.store.db import Database
 from app.web import patterns, submitting
 from app.web.deps import Db, Now
 from app.web.home_view import SubmitPage, curl_line, home_page, replay_recipe
-from app.web.live_view import live_page
+from app.web.live_view import live_page, pick_cell
 from app.web.render import public_url, respond
 from app.web.result_view import Share, result_page
 
 router = APIRouter(include_in_schema=False)
 
 HOME_RUNS, HOME_RESULTS = 30, 24
-TICKS_PER_READ = 5000
 EMBED_HEIGHT_PX = 360
 SEE_OTHER = 303
 
@@ -65,7 +65,7 @@ def live(
     """The live race; the same page once it has ended."""
     with db.read() as session:
         snapshot = runs.snapshot(session, run_id, now=now)
-    page = live_page(snapshot, _all_ticks(db, run_id), now=now, cell=cell, lane=lane)
+    page = live_page(snapshot, shown_ticks(db, snapshot, cell), now=now, cell=cell, lane=lane)
     return respond("pages/live.html", page)
 
 
@@ -108,6 +108,15 @@ def share(request: Request, slug: str) -> Share:
     )
 
 
+def shown_ticks(db: Database, snapshot: Snapshot, cell: int | None) -> list[Tick]:
+    """Ticks of the cell that is shown, and of the newest heat: its GPU figures are the latest."""
+    shown = pick_cell(snapshot, cell)
+    heats = {heat.id for lane in shown.lanes.values() for heat in lane.heats}
+    with db.read() as session:
+        newest = ticks.after(session, snapshot.run.id, snapshot.last_tick - 1, limit=1)
+        return ticks.of_heats(session, heats | {tick.heat for tick in newest})
+
+
 def _form(
     request: Request,
     db: Database,
@@ -142,13 +151,3 @@ def _replay(name: str) -> str:
     raise NotFoundError(
         f"There is no published race {name[:80]!r} to replay.", remedy="The home page lists them."
     )
-
-
-def _all_ticks(db: Database, run_id: str) -> list[Tick]:
-    found: list[Tick] = []
-    with db.read() as session:
-        while page := ticks.after(
-            session, run_id, found[-1].id if found else 0, limit=TICKS_PER_READ
-        ):
-            found += page
-    return found
