@@ -41,6 +41,13 @@ def test_a_lane_with_k_is_expected_to_speculate() -> None:
     assert Attach().plan(make_recipe(), "mtp", make_seat()).expects_speculation is True
 
 
+def test_of_another_lane_without_k_nothing_is_expected() -> None:
+    lanes = {"baseline": {"url": "http://h:1"}, "other": {"url": "http://h:2"}}
+    recipe = validate({"name": "a", "model": "m", "engine": "attach", "lanes": lanes})
+
+    assert Attach().plan(recipe, "other", make_seat()).expects_speculation is None
+
+
 def test_a_key_is_sent_by_header_and_by_its_name_only() -> None:
     plan = Attach().plan(make_recipe(api_key="box"), "baseline", make_seat(BOX="s3cret"))
 

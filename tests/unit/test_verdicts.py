@@ -54,3 +54,8 @@ def test_ratios_are_averaged_geometrically() -> None:
 def test_many_heats_use_the_normal_quantile() -> None:
     assert t_quantile(1) == 12.706
     assert t_quantile(200) == 1.960
+
+
+def test_as_many_heats_as_a_recipe_may_ask_for_use_their_own_quantile() -> None:
+    assert t_quantile(31) == 2.040
+    assert t_quantile(49) == 2.010
