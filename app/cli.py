@@ -23,6 +23,24 @@ BAD_INPUT = 2
 _BAD_INPUTS = (RecipeError, SettingsError, StoreError, NotFoundError)
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from app import __version__
+
+        print(f"slipstream {__version__}")
+        raise typer.Exit
+
+
+@cli.callback()
+def slipstream(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Races an LLM server with speculative decoding against the same server without it."""
+
+
 @cli.command()
 def up(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
@@ -107,8 +125,13 @@ def main() -> None:
     try:
         cli()
     except SlipstreamError as error:
-        sys.stderr.write(f"{error.title}:\n{error}\n")
+        sys.stderr.write(f"{error.title}:\n{_plain(str(error))}\n")
         sys.exit(BAD_INPUT if isinstance(error, _BAD_INPUTS) else 1)
+
+
+def _plain(text: str) -> str:
+    """What a stranger's text may do to a terminal: nothing."""
+    return "".join(char if char.isprintable() or char == "\n" else "\ufffd" for char in text)
 
 
 if __name__ == "__main__":

@@ -39,14 +39,12 @@ def serve(settings: Settings, *, race: str | None, exit_after_race: bool, with_w
     server = uvicorn.Server(_config(settings, database))
     keeper = WorkerKeeper(_say) if with_worker else None
     watch = _RaceWatch(database, settings, run_id, server if exit_after_race else None)
+    _end_on_signals(server)
     _greet(settings, database, run_id)
-    if keeper is not None:
-        keeper.start()
-    watch.start()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn raises again what it has caught once it has ended; we still have a worker to end
-        signal.signal(number, _note)
     try:
+        if keeper is not None:
+            keeper.start()
+        watch.start()
         server.run(sockets=[listening])
     finally:
         watch.stop()
@@ -137,8 +135,15 @@ class _RaceWatch(threading.Thread):
             self.join()
 
 
-def _note(_number: int, _frame: object) -> None:
-    """A signal that uvicorn has already obeyed."""
+def _end_on_signals(server: uvicorn.Server) -> None:
+    """Obey signals before uvicorn listens to them, and survive their echo: it raises again what it
+    has caught once it has ended, when we still have a worker to end."""
+
+    def end(_number: int, _frame: object) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
 
 
 def _greet(settings: Settings, database: Database, run_id: str | None) -> None:

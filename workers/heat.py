@@ -26,6 +26,7 @@ from workers.meter import Meter, Settled, acceptance_delta, delta
 
 SETTLE_SECONDS = 10.0
 SAMPLE_CHARACTERS = 600
+SAMPLE_BYTES = 4096
 FRESH_SECONDS = 0.5
 
 Prompt = str | list[int] | list[dict[str, str]]
@@ -37,6 +38,8 @@ class Second:
     """One tick of the load process with what counters and GPU said at its end."""
 
     tick: messages.Tick
+    is_steady: bool = False
+    """Whether all of it came after the window had opened."""
     running: int | None = None
     waiting: int | None = None
     acceptance: Acceptance | None = None
@@ -79,6 +82,7 @@ class HeatDriver:
     open_deadline_seconds: float
     _last: Counters | None = field(default=None, init=False)
     _held: messages.Tick | None = field(default=None, init=False)
+    _open_s: float | None = field(default=None, init=False)
 
     async def drive(
         self,
@@ -106,11 +110,13 @@ class HeatDriver:
         self, events: AsyncGenerator[messages.Event], writer: "_Writer"
     ) -> messages.Done:
         """Merge every full second as it ends; the partial one is kept for the counters' rest."""
-        self._held, t0 = None, time.monotonic()
+        self._held, t0, self._open_s = None, time.monotonic(), None
         async for event in events:
             match event:
                 case messages.Started():
                     t0 = event.t0_monotonic
+                case messages.WindowOpen():
+                    self._open_s = event.at_s
                 case messages.Tick(partial=True):
                     self._held = event
                 case messages.Tick():
@@ -129,11 +135,13 @@ class HeatDriver:
     ) -> Second:
         """A reading that comes late still counts drafts, but says nothing about who was running."""
         earlier, gpu = self._last, await asyncio.to_thread(self.sample_gpu)
+        is_steady = self._open_s is not None and tick.second >= self._open_s and not tick.partial
         if counters is None:
-            return Second(tick, gpu=gpu)
+            return Second(tick, is_steady=is_steady, gpu=gpu)
         self._last = counters
         return Second(
             tick,
+            is_steady=is_steady,
             running=counters.running if is_fresh else None,
             waiting=counters.waiting if is_fresh else None,
             acceptance=(
@@ -198,8 +206,8 @@ class _Writer:
                 await self._on_second(second)
 
 
-def summarise(driven: Driven) -> HeatSummary:
-    """The raw counts of a driven heat as they are stored."""
+def summarise(driven: Driven, clean: Callable[[str], str] = str) -> HeatSummary:
+    """The raw counts of a driven heat as they are stored; `clean` takes secrets out of texts."""
     done = driven.done
     change = delta(driven.before.counters, driven.after.counters)
     errors = [stream.error for stream in done.streams if stream.finish == "error"]
@@ -210,18 +218,26 @@ def summarise(driven: Driven) -> HeatSummary:
         seconds=done.seconds,
         source=done.source,
         window=Window(**asdict(done.window)) if done.window else None,
-        streams=tuple(StreamSummary.model_validate(asdict(one)) for one in done.streams),
+        streams=tuple(_stream(one, clean) for one in done.streams),
         gaps=GapPercentiles.model_validate(asdict(done.itl)),
         client=ClientLoad.model_validate(asdict(done.client)),
         acceptance=change.acceptance,
         counter_tokens=change.tokens,
         counter_prompt_tokens=change.prompt_tokens,
         gpu=_gpu_summary([second.gpu for second in driven.steady if second.gpu is not None]),
-        sample_text=clip("".join(second.tick.text for second in driven.seconds), 4096)[
-            -SAMPLE_CHARACTERS:
-        ],
-        error=done.error or next((error for error in errors if error), None),
+        sample_text=clean(
+            clip("".join(second.tick.text for second in driven.seconds), SAMPLE_BYTES)
+        )[-SAMPLE_CHARACTERS:],
+        error=_cleaned(done.error or next((error for error in errors if error), None), clean),
     )
+
+
+def _stream(one: messages.StreamEnd, clean: Callable[[str], str]) -> StreamSummary:
+    return StreamSummary.model_validate(asdict(one) | {"error": _cleaned(one.error, clean)})
+
+
+def _cleaned(text: str | None, clean: Callable[[str], str]) -> str | None:
+    return None if text is None else clean(text)
 
 
 def _empty_tick(done: messages.Done, seen: list[Second]) -> messages.Tick:

@@ -12,6 +12,7 @@ from app.domain.engine_args import EngineKind
 from app.domain.result import ToolFacts
 from workers.engines.found import binaries, find_engines
 from workers.gpus import Gpus
+from workers.redact import Redactor, environment_secrets
 
 KEY_PREFIX = "SLIPSTREAM_KEY_"
 
@@ -28,6 +29,7 @@ class Host:
     gpu_facts: list[dict[str, Any]]
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
     commit: str | None = None
+    redact: Redactor = field(default_factory=lambda: Redactor([]), repr=False)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -55,6 +57,7 @@ def find_host(settings: Settings, gpus: Gpus) -> Host:
         | {EngineKind.ATTACH.value: {"version": None, "where": "any URL"}},
         gpu_facts=[{**asdict(gpu), "driver": driver, "cuda": cuda} for gpu in gpus.devices()],
         secrets=_secrets(),
+        redact=Redactor([*_secrets().values(), *environment_secrets()]),
         commit=_commit(APP_DIR.parent) if is_clone() else None,
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -15,7 +16,6 @@ from app.domain.heats import HeatSummary
 from app.domain.recipe import Recipe
 from app.domain.snapshot import Failure, WarmUp
 from app.domain.states import HeatState, LaunchStep
-from app.domain.text import storable
 from app.domain.ticks import Tick
 from app.store import progress
 from app.store.progress import PlannedHeat
@@ -31,6 +31,7 @@ from workers.launchers.base import Server
 from workers.load.client import LoadProcess, LoadProcessError
 from workers.meter import Meter, delta
 from workers.pace import Pace
+from workers.paths import presentable
 from workers.ports import HOST, free_port
 from workers.recorder import LostRunError, Recorder, utc_now
 from workers.voice import Ahead, Voice
@@ -89,7 +90,7 @@ class LaneRace:
             await self._race(plan, server)
             await self._stop(server, plan.stop_grace_seconds)
             await self.recorder.write(
-                progress.lane_done, self.lane, log_tail=_tail(server), now=utc_now()
+                progress.lane_done, self.lane, log_tail=self._tail(server), now=utc_now()
             )
         except (LostRunError, StoreError):
             raise
@@ -219,18 +220,20 @@ class LaneRace:
         await self.recorder.write(progress.heat_begin, heat.id, now=utc_now())
 
         async def record(second: Second) -> None:
-            await self.recorder.tick(make_tick(self.recorder.held.run_id, heat, second))
+            await self.recorder.tick(
+                make_tick(self.recorder.held.run_id, heat, second, self.host.redact)
+            )
 
         decode = self.recipe.decode
         seconds = decode.seconds if decode.mode == "forced" else None
         try:
             shapes = await writer.shapes(heat)
         except LaunchError as error:  # no prompts for this heat; the next one may get them
-            await self._end_heat(heat, HeatState.FAILED, error=error.message)
+            await self._end_heat(heat, HeatState.FAILED, error=self.host.redact(error.message))
             return error.message
         driven = await driver.drive(f"h{heat.id}", shapes, seconds, record)
         died = await _has_died(server, driven)
-        summary = summarise(driven)
+        summary = summarise(driven, self.host.redact)
         words = judge.flags(
             summary, self._asked(heat, plan), self._seen(driven, heat, server, died)
         )
@@ -290,24 +293,25 @@ class LaneRace:
         )
 
     def _death(self, server: Server) -> EngineDiedError:
-        found = diagnose(self.recipe.engine, _tail(server), server.exited())
+        found = diagnose(self.recipe.engine, self._tail(server), server.exited())
         return EngineDiedError(found.cause, remedy=found.remedy)
 
     async def _fail(self, error: SlipstreamError, server: Server | None) -> None:
         """Stop the server first (its last words matter), then record why the lane failed."""
         step = error.step if isinstance(error, LaunchError) else self.voice.step.value
+        clean = self.host.redact
         line, tail = "", ""
         if server is not None:
             await self._stop(server, FAILED_GRACE_SECONDS)
-            tail = _tail(server)
+            tail = self._tail(server)
             line = diagnose(self.recipe.engine, tail, server.exited()).line
         failure = Failure(
             step=step,
-            cause=storable(error.message),
-            remedy=storable(error.remedy),
-            line=storable(line),
+            cause=clean(error.message),
+            remedy=clean(error.remedy),
+            line=clean(line),
         )
-        log.warning("lane failed", lane=self.lane, step=step, cause=error.message)
+        log.warning("lane failed", lane=self.lane, step=step, cause=failure.cause)
         await self.voice.flush()
         await self.recorder.write(
             progress.lane_failed, self.lane, failure, log_tail=tail, now=utc_now()
@@ -321,14 +325,21 @@ class LaneRace:
             log.warning("GPU memory is not back", lane=self.lane)
         await self.voice.flush()
 
+    def _tail(self, server: Server) -> str:
+        return self.host.redact(server.log_tail(LOG_LINES))
+
     async def _tell_plan(self, plan: LaunchPlan) -> None:
-        facts = {"argv": list(plan.argv), "env": plan.env, "url": plan.base_url}
+        facts = {
+            "argv": [presentable(piece) for piece in plan.argv],
+            "env": plan.env,
+            "url": plan.base_url,
+        }
         await self.recorder.write(progress.lane_facts, self.lane, facts)
         heats = await self.recorder.read(progress.planned, self.recorder.held.run_id, self.lane)
         await self.voice.launching(len(heats))
 
 
-def make_tick(run_id: str, heat: PlannedHeat, second: Second) -> Tick:
+def make_tick(run_id: str, heat: PlannedHeat, second: Second, clean: Callable[[str], str]) -> Tick:
     """One second as it is stored and broadcast."""
     counts, tick = second.acceptance, second.tick
     return Tick(
@@ -340,12 +351,13 @@ def make_tick(run_id: str, heat: PlannedHeat, second: Second) -> Tick:
         length_s=tick.length_s,
         tokens=tick.tokens,
         in_flight=tick.in_flight,
+        is_steady=second.is_steady,
         running=second.running,
         drafts=counts.drafts if counts else None,
         drafted=counts.drafted if counts else None,
         accepted=counts.accepted if counts else None,
         accepted_per_position=counts.per_position if counts else None,
-        text=storable(tick.text),
+        text=clean(tick.text),
         gpu=second.gpu,
     )
 
@@ -372,7 +384,3 @@ async def _stop_soon(server: Server) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
-
-
-def _tail(server: Server) -> str:
-    return storable(server.log_tail(LOG_LINES))

@@ -8,6 +8,7 @@ import httpx
 
 from app.domain.acceptance import Acceptance
 from workers.engines.base import Counters, Engine, LaunchPlan
+from workers.http import ask
 
 SCRAPE_SECONDS = 5.0
 SETTLE_POLL_SECONDS = 0.05
@@ -26,10 +27,12 @@ class Meter:
         if self._plan.metrics_path is None:
             return None
         try:
-            answer = await self._client.get(
+            answer = await ask(
+                self._client,
+                "GET",
                 self._plan.base_url + self._plan.metrics_path,
                 headers=self._plan.headers,
-                timeout=SCRAPE_SECONDS,
+                seconds=SCRAPE_SECONDS,
             )
         except httpx.HTTPError:
             return None

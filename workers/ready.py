@@ -17,9 +17,11 @@ import httpx
 
 from app.domain.errors import LaunchError
 from app.domain.states import LaunchStep
+from app.domain.text import storable
 from app.domain.urls import refuse_address
 from workers.diagnose import diagnose
 from workers.engines.base import Engine, LaunchPlan
+from workers.http import Answer, ask
 from workers.launchers.base import Server
 from workers.ports import listens, port_of
 
@@ -168,10 +170,12 @@ async def _wait_healthy(
         pause = min(LONGEST_PAUSE_SECONDS, pause * PAUSE_GROWTH)
 
 
-async def _get(client: httpx.AsyncClient, plan: LaunchPlan, path: str) -> httpx.Response | None:
+async def _get(client: httpx.AsyncClient, plan: LaunchPlan, path: str) -> Answer | None:
     """The answer; None when nobody answers."""
     try:
-        return await client.get(plan.base_url + path, headers=plan.headers, timeout=REQUEST_SECONDS)
+        return await ask(
+            client, "GET", plan.base_url + path, headers=plan.headers, seconds=REQUEST_SECONDS
+        )
     except httpx.RequestError:
         return None
 
@@ -189,7 +193,7 @@ async def _list_models(client: httpx.AsyncClient, plan: LaunchPlan) -> dict[str,
             remedy="Check that this is an OpenAI-compatible server, and its log.",
         )
     try:
-        return {str(row["id"]): dict(row) for row in answer.json()["data"]}
+        return {storable(str(row["id"])): dict(row) for row in answer.json()["data"]}
     except (ValueError, KeyError, TypeError) as error:
         raise LaunchError(
             f"{plan.base_url}{plan.models_path} is not a list of models.",
@@ -230,7 +234,7 @@ async def _version(client: httpx.AsyncClient, plan: LaunchPlan) -> str | None:
         told = answer.json()["version"]
     except (ValueError, KeyError, TypeError):
         return None  # another server's page of that name
-    return str(told)[:80]
+    return storable(str(told))[:80]
 
 
 def _not_ours(plan: LaunchPlan, why: str) -> LaunchError:
@@ -241,7 +245,7 @@ def _not_ours(plan: LaunchPlan, why: str) -> LaunchError:
     )
 
 
-def _refused(plan: LaunchPlan, answer: httpx.Response) -> LaunchError:
+def _refused(plan: LaunchPlan, answer: Answer) -> LaunchError:
     return LaunchError(
         f"{plan.base_url} refused us with HTTP {answer.status_code}.",
         step=LaunchStep.WAITING_READY.value,
@@ -249,7 +253,7 @@ def _refused(plan: LaunchPlan, answer: httpx.Response) -> LaunchError:
     )
 
 
-def _too_late(plan: LaunchPlan, answer: httpx.Response | None, step: LaunchStep) -> LaunchError:
+def _too_late(plan: LaunchPlan, answer: Answer | None, step: LaunchStep) -> LaunchError:
     if plan.argv:
         return LaunchError(
             "The server did not get ready in time.",

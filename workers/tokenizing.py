@@ -8,6 +8,7 @@ import httpx
 from app.domain.errors import LaunchError
 from app.domain.states import LaunchStep
 from workers.engines.base import Engine, LaunchPlan, RequestShape
+from workers.http import ask
 
 TOKENIZE_PATH = "/tokenize"
 REQUEST_SECONDS = 120.0
@@ -94,17 +95,19 @@ async def _post(
     client: httpx.AsyncClient, plan: LaunchPlan, path: str, body: dict[str, Any]
 ) -> dict[str, Any]:
     try:
-        answer = await client.post(
-            plan.base_url + path, json=body, headers=plan.headers, timeout=REQUEST_SECONDS
+        answer = await ask(
+            client,
+            "POST",
+            plan.base_url + path,
+            headers=plan.headers,
+            seconds=REQUEST_SECONDS,
+            json=body,
         )
-        answer.raise_for_status()
+        if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
+            raise _NoSuchPathError(f"{plan.base_url} has no {path}.")
+        if answer.status_code != httpx.codes.OK:
+            raise _unusable(f"{path} answered HTTP {answer.status_code}: {answer.text[:300]}")
         data = answer.json()
-    except httpx.HTTPStatusError as error:
-        if error.response.status_code in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):
-            raise _NoSuchPathError(f"{plan.base_url} has no {path}.") from error
-        raise _unusable(
-            f"{path} answered HTTP {error.response.status_code}: {error.response.text[:300]}"
-        ) from error
     except (httpx.HTTPError, ValueError) as error:
         raise _unusable(f"{path} failed: {type(error).__name__} {error}") from error
     return data if isinstance(data, dict) else {}

@@ -6,6 +6,7 @@ here ever reaches an argv or an environment (docs/engines.md says how to add a f
 """
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -140,6 +141,14 @@ def check_args(
                     _nearest(name, allowed),
                 )
             )
+        elif not _is_plain(value):
+            problems.append(
+                FieldProblem(
+                    f"{field}.{name}",
+                    "holds control characters, begins with a dash, or is no finite number.",
+                    "Write one plain value; another flag is another key.",
+                )
+            )
         elif not _fits(value, allowed[name]):
             wanted = " or ".join(_TYPE_WORDS[kind] for kind in allowed[name])
             problems.append(
@@ -176,6 +185,13 @@ def _fits(value: ArgValue, kinds: tuple[type, ...]) -> bool:
     if isinstance(value, bool):
         return bool in kinds
     return isinstance(value, kinds)
+
+
+def _is_plain(value: ArgValue) -> bool:
+    """A value that stays one value: no control character, no flag in disguise, no infinity."""
+    if isinstance(value, str):
+        return value.isprintable() and not value.startswith("-")
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _nearest(name: str, allowed: Mapping[str, object] | frozenset[str]) -> str:

@@ -192,6 +192,7 @@ def check(recipe: Recipe) -> list[FieldProblem]:
     """Everything that types alone cannot see."""
     rules = ENGINE_RULES[recipe.engine]
     problems = check_args(recipe.engine, recipe.args) + check_env(recipe.engine, recipe.env)
+    problems += _check_name("model", recipe.model)
     if recipe.launcher.kind is not rules.launcher:
         problems.append(
             FieldProblem(
@@ -215,6 +216,15 @@ def _check_lane(recipe: Recipe, name: str, lane: LaneSpec) -> list[FieldProblem]
     rules = ENGINE_RULES[recipe.engine]
     field = f"lanes.{name}"
     problems = check_args(recipe.engine, lane.args, f"{field}.args")
+    if "race" in lane.args:
+        problems.append(
+            FieldProblem(
+                f"{field}.args.race",
+                "differs from the recipe's: all lanes play one race.",
+                "Write it under args of the recipe; a lane's `plays` names the recorded lane.",
+            )
+        )
+    problems += _check_name(f"{field}.drafter", lane.drafter)
     problems += check_env(recipe.engine, lane.env, f"{field}.env")
     blank = LaneSpec()
     given = {key for key in LaneSpec.model_fields if getattr(lane, key) != getattr(blank, key)}
@@ -239,6 +249,15 @@ def _check_lane(recipe: Recipe, name: str, lane: LaneSpec) -> list[FieldProblem]
     if recipe.engine is EngineKind.ATTACH:
         problems += check_url(f"{field}.url", lane.url)
     return problems
+
+
+def _check_name(field: str, name: str | None) -> list[FieldProblem]:
+    """A model's name stands in an argv: it must not be read as a flag."""
+    if name is None or (name.isprintable() and not name.startswith("-")):
+        return []
+    return [
+        FieldProblem(field, "begins with a dash or is not printable.", "Name a model or a folder.")
+    ]
 
 
 def _check_sizes(recipe: Recipe) -> list[FieldProblem]:

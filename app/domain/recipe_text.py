@@ -33,6 +33,9 @@ def parse_yaml(text: str | bytes) -> Any:
         ) from None
     except yaml.YAMLError as error:
         raise RecipeError([_explain(error)]) from None
+    except ValueError as error:  # PyYAML's dates and numbers: 2026-99-99, 0x_
+        problem = FieldProblem("", f"a date or number cannot be read ({error}).", "Quote it.")
+        raise RecipeError([problem]) from None
 
 
 def parse_json(text: str | bytes) -> Any:

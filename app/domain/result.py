@@ -13,6 +13,8 @@ from app.domain.snapshot import Failure, LaneView, Provenance, Snapshot, WarmUp
 from app.domain.summary import CellView, LaneCell, View
 from app.domain.verdicts import Verdict
 
+HIDDEN_URL = "http://hidden"
+
 
 class ToolFacts(View):
     """Which Slipstream made the document."""
@@ -39,7 +41,6 @@ class LaneFacts(View):
     launch_seconds: float | None
     warmups: tuple[WarmUp, ...]
     failure: Failure | None
-    log_tail: str = ""
 
 
 class Spark(View):
@@ -112,7 +113,7 @@ def build(snapshot: Snapshot, tool: ToolFacts, sparks: tuple[Spark, ...] = ()) -
             finished_at=run.finished_at,
         ),
         provenance=run.provenance,
-        recipe=snapshot.recipe,
+        recipe=_public_recipe(snapshot.recipe),
         machine=snapshot.machine,
         engine={"name": run.engine, "versions": sorted(versions)},
         lanes=tuple(_lane_facts(lane) for lane in snapshot.lanes),
@@ -122,6 +123,15 @@ def build(snapshot: Snapshot, tool: ToolFacts, sparks: tuple[Spark, ...] = ()) -
         flags=tuple(sorted(words)),
         tool=tool,
     )
+
+
+def _public_recipe(recipe: Recipe) -> Recipe:
+    """The recipe without addresses of servers that were attached: a result is read by strangers."""
+    lanes = {
+        name: lane.model_copy(update={"url": HIDDEN_URL}) if lane.url else lane
+        for name, lane in recipe.lanes.items()
+    }
+    return recipe.model_copy(update={"lanes": lanes})
 
 
 def canonical(result: Result) -> bytes:
@@ -248,11 +258,10 @@ def _lane_facts(lane: LaneView) -> LaneFacts:
         state=lane.state.value,
         argv=lane.argv,
         env=lane.env,
-        url=lane.url,
+        url=lane.url if lane.argv else None,
         engine_version=lane.engine_version,
         max_model_len=lane.max_model_len,
         launch_seconds=lane.launch_seconds,
         warmups=lane.warmups,
         failure=lane.failure,
-        log_tail=lane.log_tail if lane.failure else "",
     )

@@ -35,6 +35,8 @@ class Tick(BaseModel):
     length_s: float = 1.0
     tokens: int
     in_flight: int
+    is_steady: bool = True
+    """Whether the second began after all streams had their first token: ramp is no speed."""
     running: int | None = None
     """Requests the server says it is running; None without counters."""
     drafts: int | None = None

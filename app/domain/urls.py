@@ -16,7 +16,11 @@ _ODD = re.compile(r"[\x00-\x20\x7f\\]")
 _NUMERIC_HOST = re.compile(r"^(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*\.?$", re.IGNORECASE)
 _HOST = re.compile(r"^[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?\.?$", re.IGNORECASE)
 
-_NAT64 = ip_network("64:ff9b::/96")
+_NAT64 = (  # RFC 6052, RFC 8215, and the IPv4-translated addresses of RFC 2765
+    ip_network("64:ff9b::/96"),
+    ip_network("64:ff9b:1::/48"),
+    ip_network("::ffff:0:0:0/96"),
+)
 _REFUSED = (
     (ip_network("0.0.0.0/8"), "is no server's address"),
     (ip_network("169.254.0.0/16"), "is link-local (cloud metadata lives there)"),
@@ -53,6 +57,8 @@ def check_url(field: str, url: str | None, *, allow_private: bool = True) -> lis
         return [
             FieldProblem(field, "holds a password.", "Use api_key: NAME and SLIPSTREAM_KEY_<NAME>.")
         ]
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        return [FieldProblem(field, f"{shown} holds a query or a fragment.", remedy)]
     if parts.scheme not in ("http", "https") or not host or port == 0:
         return [FieldProblem(field, f"{shown} is not an http URL.", remedy)]
     reason = _refuse_host(host, allow_private)
@@ -102,6 +108,6 @@ def _unwrap(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
         return address.ipv4_mapped
     if address.sixtofour is not None:
         return address.sixtofour
-    if address in _NAT64:
+    if any(address in network for network in _NAT64):
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address

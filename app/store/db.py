@@ -189,8 +189,13 @@ def _refuse_newer(connection: Connection) -> None:
 
 
 def _make_folder(file: Path) -> None:
+    """Folder and file for their owner alone: recipes, logs and sessions are nobody else's."""
+    if str(file).startswith(("file:", ":memory:")):
+        return
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not file.exists():
+            file.touch(mode=0o600)
     except OSError as error:
         raise StoreError(
             f"The folder of the database cannot be made ({error}).",

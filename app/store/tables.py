@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     Index,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     LargeBinary,
     Text,
     UniqueConstraint,
+    true,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
@@ -148,6 +150,9 @@ class TickRow(SQLModel, table=True):
     length_s: float = 1.0
     tokens: int
     in_flight: int
+    is_steady: bool = Field(
+        default=True, sa_column=Column(Boolean, nullable=False, server_default=true())
+    )
     running: int | None = None
     drafts: int | None = None
     drafted: int | None = None

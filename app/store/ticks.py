@@ -60,6 +60,7 @@ def _tick(row: TickRow) -> Tick:
         length_s=row.length_s,
         tokens=row.tokens,
         in_flight=row.in_flight,
+        is_steady=row.is_steady,
         running=row.running,
         drafts=row.drafts,
         drafted=row.drafted,

@@ -75,20 +75,25 @@ def race_clock(heats: Mapping[str, HeatView], ticks: Mapping[int, list[Tick]]) -
 
 
 def score(cell: CellView, lane: str, style: int, ticks: Mapping[int, list[Tick]]) -> Score:
-    """A lane's number: what it does in these seconds while it races, else what was measured."""
+    """A lane's number: what it does in these steady seconds while it races,
+    else what was measured."""
     view = cell.lanes[lane]
     running = next((heat for heat in view.heats if heat.state is HeatState.RUNNING), None)
     if running is not None:
         value = live_rate(ticks.get(running.id, []))
-        return Score(lane, style, value, f"live, last {LIVE_SECONDS} s")
+        if value is not None:
+            return Score(lane, style, value, f"live, last {LIVE_SECONDS} s")
+        if view.tokens_per_second is None:
+            return Score(lane, style, None, "no steady second yet")
     counted = sum(heat.tokens_per_second is not None for heat in view.heats)
     kind = f"mean of {formats.plural(counted, 'heat')}" if counted else matrix.progress(view)
     return Score(lane, style, view.tokens_per_second, kind or "no heat counts")
 
 
 def live_rate(ticks: Sequence[Tick]) -> float | None:
-    """Tokens per second over the last whole seconds."""
-    last = [tick for tick in ticks if tick.length_s >= SHORTEST_TICK_S][-LIVE_SECONDS:]
+    """Tokens per second over the last whole seconds of the steady window: ramp is no speed."""
+    whole = [tick for tick in ticks if tick.is_steady and tick.length_s >= SHORTEST_TICK_S]
+    last = whole[-LIVE_SECONDS:]
     length = sum(tick.length_s for tick in last)
     return sum(tick.tokens for tick in last) / length if length else None
 

@@ -74,15 +74,18 @@ function clockOf(lines) {
 function scoreOf(cell, lane, ticks) {
   const view = cell.lanes[lane];
   const running = view?.heats.find((heat) => heat.state === "running");
-  if (running) return { lane, value: liveRate(ticks.get(running.id) ?? []), kind: `live, last ${LIVE_SECONDS} s` };
+  const live = running ? liveRate(ticks.get(running.id) ?? []) : null;
+  if (live !== null) return { lane, value: live, kind: `live, last ${LIVE_SECONDS} s` };
+  if (running && view?.tokens_per_second == null) return { lane, value: null, kind: "no steady second yet" };
   const counted = view?.heats.filter((heat) => heat.tokens_per_second != null).length ?? 0;
   const kind = counted ? `mean of ${plural(counted, "heat")}` : (view && progressOf(view)) || "no heat counts";
   return { lane, value: view?.tokens_per_second ?? null, kind };
 }
 
-/** Tokens per second over the last whole seconds. @param {Tick[]} ticks */
+/** Tokens per second over the last whole seconds of the steady window: ramp is no speed. @param {Tick[]} ticks */
 export function liveRate(ticks) {
-  const last = ticks.filter((tick) => tick.length_s >= SHORTEST_TICK_S).slice(-LIVE_SECONDS);
+  const whole = ticks.filter((tick) => tick.is_steady && tick.length_s >= SHORTEST_TICK_S);
+  const last = whole.slice(-LIVE_SECONDS);
   const seconds = last.reduce((sum, tick) => sum + tick.length_s, 0);
   return seconds ? last.reduce((sum, tick) => sum + tick.tokens, 0) / seconds : null;
 }

@@ -12,7 +12,7 @@ interface NowView { lane: string | null; cell: number | null; heat: number | nul
 interface RunView { id: string; name: string; state: string; heats_done: number; heats_total: number; eta_seconds: number | null; queue_position: number | null; is_cancelling: boolean; error: string | null; slug: string | null }
 interface Snapshot { run: RunView; recipe: { decode: { seconds: number } }; lanes: LaneView[]; cells: CellView[]; now: NowView; version: number; last_tick: number }
 interface GpuSample { power_w: number | null; memory_mib: number | null; sm_clock_mhz: number | null; temperature_c: number | null; utilisation_percent: number | null; throttle_reasons: string[] }
-interface Tick { id: number; lane: string; cell: number; heat: number; second: number; length_s: number; tokens: number; text: string; gpu: GpuSample | null }
+interface Tick { id: number; lane: string; cell: number; heat: number; second: number; length_s: number; tokens: number; is_steady: boolean; text: string; gpu: GpuSample | null }
 
 /** One line of the race: a lane's heat with its ticks. */
 interface RaceLine { lane: string; style: number; heat: HeatView; ticks: Tick[]; isGhost: boolean }

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from app.domain import result as documents
 from app.domain.states import RunState
 from app.store import runs
-from tests.acceptance.house import House, wait_for
+from tests.acceptance.house import House, is_alive, tree_of, wait_for
 from workers.recorder import utc_now
 
 
@@ -89,6 +91,50 @@ def test_ctrl_c_cancels_the_run_and_exits_130(house: House) -> None:
     assert house.snapshot(run_id).run.state is RunState.CANCELLED
 
 
+def test_a_second_ctrl_c_ends_the_race_even_without_a_database(house: House) -> None:
+    recipe = house.write(decode={"seconds": 60, "max_tokens": 100_000})
+
+    with house.running("app.cli", "race", recipe) as process:
+        wait_for(lambda: _racing(house), explain=house.log)
+        tree = tree_of(process.pid)
+        _break_database(house)
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: "Ctrl-C again" in house.log(), explain=house.log)
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(30) == 130, house.log()
+    wait_for(lambda: not any(is_alive(child) for child in tree), 5, house.log)
+    assert "Traceback" not in house.log()
+
+
+def test_a_second_ctrl_c_ends_following_even_without_a_database(house: House) -> None:
+    recipe = house.write(decode={"seconds": 60, "max_tokens": 100_000})
+
+    with house.worker():
+        wait_for(lambda: "worker is there" in house.log(), explain=house.log)
+        with house.running("app.cli", "race", recipe) as process:
+            wait_for(lambda: _racing(house), explain=house.log)
+            _break_database(house)
+            process.send_signal(signal.SIGINT)
+            wait_for(lambda: "Ctrl-C again" in house.log(), explain=house.log)
+            process.send_signal(signal.SIGINT)
+
+            assert process.wait(30) == 130, house.log()
+
+
+def test_a_race_outlives_the_worker_that_raced_it(house: House) -> None:
+    house.env |= {"SLIPSTREAM_LEASE_SECONDS": "4", "SLIPSTREAM_HEARTBEAT_SECONDS": "1"}
+    recipe = house.write(repeats=1, decode={"seconds": 2, "max_tokens": 8192})
+    with house.worker() as worker:
+        wait_for(lambda: "worker is there" in house.log(), explain=house.log)
+        with house.running("app.cli", "race", recipe) as process:
+            wait_for(lambda: _racing(house), explain=house.log)
+            worker.kill()
+
+            assert process.wait(60) == 0, house.log()
+    assert "it is raced here" in house.log()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -164,6 +210,34 @@ def _racing(house: House) -> str | None:
     with house.database() as database, database.read() as session:
         rows = runs.list_runs(session, now=utc_now()).runs
     return next((run.id for run in rows if house.ticks(run.id)), None)
+
+
+def _break_database(house: House) -> None:
+    """Every statement about runs fails from now on."""
+    with closing(sqlite3.connect(house.folder / "data" / "slipstream.db", timeout=20)) as opened:
+        opened.execute("ALTER TABLE run RENAME TO gone")
+        opened.commit()
+
+
+def test_out_that_cannot_be_made_is_refused_before_the_race(house: House, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    done = house.slipstream("race", "replay-b300", "--out", tmp_path / "file" / "out")
+
+    assert done.returncode == 2
+    assert "--out" in done.stderr
+    assert not (house.folder / "data" / "slipstream.db").exists()
+
+
+def test_a_result_that_cannot_be_written_is_printed_and_said(house: House) -> None:
+    (house.folder / "out" / "result.json").mkdir(parents=True)
+
+    done = house.slipstream("race", house.write(repeats=1), "--json", "--out", house.folder / "out")
+
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["schema"] == "slipstream.result/1"
+    assert "result.json" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_out_that_is_a_file_is_refused(house: House, tmp_path: Path) -> None:

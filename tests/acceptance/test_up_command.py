@@ -5,6 +5,7 @@ import signal
 import socket
 
 import httpx
+import psutil
 
 from tests.acceptance.house import House, is_alive, tree_of, wait_for
 
@@ -16,6 +17,11 @@ def printed(house: House, pattern: re.Pattern[str]) -> str:
     """The first match in what `up` printed, waiting for it."""
     found = wait_for(lambda: pattern.search(house.log()), explain=house.log)
     return found.group(found.lastindex or 0)
+
+
+def worker_of(pid: int) -> psutil.Process | None:
+    """The worker that the dashboard keeps."""
+    return next((child for child in tree_of(pid) if "workers" in child.cmdline()), None)
 
 
 def test_one_command_leaves_a_result_page_and_no_process(house: House) -> None:
@@ -40,6 +46,39 @@ def test_exit_after_race_ends_by_itself(house: House) -> None:
 
     assert done.returncode == 0, done.stderr
     assert RESULT.search(done.stdout)
+
+
+def test_a_killed_worker_is_started_again_and_the_race_ends(house: House) -> None:
+    house.env |= {"SLIPSTREAM_LEASE_SECONDS": "4", "SLIPSTREAM_HEARTBEAT_SECONDS": "1"}
+    recipe = house.write(repeats=1, decode={"seconds": 2, "max_tokens": 8192})
+    arguments = ("up", "--port", "0", "--race", recipe, "--exit-after-race")
+
+    with house.running("app.cli", *arguments) as process:
+        worker = wait_for(lambda: worker_of(process.pid), explain=house.log)
+        worker.kill()
+
+        assert process.wait(60) == 0
+    assert "The worker has ended" in house.log()
+
+
+def test_a_race_that_was_cut_off_does_not_count_as_finished(house: House) -> None:
+    recipe = house.write(decode={"seconds": 60, "max_tokens": 100_000})
+    arguments = ("up", "--port", "0", "--race", recipe, "--exit-after-race")
+
+    with house.running("app.cli", *arguments) as process:
+        printed(house, LINK)
+        wait_for(lambda: worker_of(process.pid), explain=house.log)
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(30) == 1
+
+
+def test_a_signal_right_after_the_greeting_is_obeyed(house: House) -> None:
+    with house.running("app.cli", "up", "--port", "0", "--no-worker") as process:
+        printed(house, re.compile("Slipstream is at"))
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(15) == 0
 
 
 def test_the_printed_link_opens_one_session_and_no_second(house: House) -> None:

@@ -165,6 +165,17 @@ async def test_a_tokenizer_that_gives_nothing_does_not_hang_the_worker() -> None
         await build("code", 64, 1, salt_of("run", 1), Mute())
 
 
+async def test_a_tokenizer_that_knows_only_the_warm_up_does_not_hang_the_race() -> None:
+    spared = {seed.passage + "\n\n" for seed in seeds("code")[-library.WARMUP_SEEDS :]}
+
+    class Partial(Words):
+        async def encode(self, text: str) -> list[int]:
+            return [1, 2] if text.startswith("Session") or text in spared else []
+
+    with pytest.raises(ValueError, match="no tokens"):
+        await build("code", 64, 1, salt_of("run", 1), Partial())
+
+
 async def test_an_unknown_workload_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="unknown workload 'poems'; known: code, english-prose"):
         await build("poems", 0, 1, "s", Words())

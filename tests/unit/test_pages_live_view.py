@@ -102,3 +102,13 @@ def test_a_last_moment_counts_but_is_not_drawn() -> None:
     points = race_view.rate_points([tick, sliver])
 
     assert len(points) == 1
+
+
+def test_the_ramp_of_a_heat_is_no_speed() -> None:
+    snapshot = builders.make_snapshot()
+    heat = snapshot.cells[0].lanes["baseline"].heats[0]
+    steady = builders.make_tick(snapshot, heat, 1)
+    ramp = builders.make_tick(snapshot, heat, 0).model_copy(update={"is_steady": False})
+
+    assert race_view.live_rate([ramp]) is None
+    assert race_view.live_rate([ramp, steady]) == steady.tokens

@@ -110,3 +110,36 @@ def test_a_matrix_that_would_take_for_ever_is_refused() -> None:
             GOOD + f"lanes: {{baseline: {{}}}}\n"
             f"matrix: {{contexts: {contexts}, concurrency: {list(range(1, 41))}}}"
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("name: x\nmodel: --config=/tmp/x\nengine: vllm\nlanes: {baseline: {}}", "model"),
+        (GOOD + "lanes: {baseline: {}, m: {drafter: -x, k: 1}}", "lanes.m.drafter"),
+        (GOOD + "lanes: {baseline: {}}\nargs: {dtype: --trust-remote-code}", "args.dtype"),
+        (GOOD + 'lanes: {baseline: {}}\nargs: {dtype: "a\\0b"}', "args.dtype"),
+        (
+            GOOD + "lanes: {baseline: {}}\nargs: {gpu-memory-utilization: .inf}",
+            "args.gpu-memory-utilization",
+        ),
+        (
+            "name: x\nmodel: m\nengine: replay\nlanes: {baseline: {args: {race: y}}}",
+            "lanes.baseline.args.race",
+        ),
+        (
+            "name: x\nmodel: m\nengine: attach\nlanes: {baseline: {url: 'http://h/?x='}}",
+            "lanes.baseline.url",
+        ),
+    ],
+)
+def test_nothing_in_a_recipe_can_pose_as_a_flag_a_query_or_another_race(
+    text: str, field: str
+) -> None:
+    assert field in fields(text)
+
+
+@pytest.mark.parametrize("value", ["2026-99-99", "0x_", "0b_", "2026-01-01T99:99:99"])
+def test_dates_and_numbers_that_yaml_cannot_read_are_told_in_words(value: str) -> None:
+    with pytest.raises(RecipeError, match="date or number"):
+        from_yaml(f"name: {value}\nmodel: m\nengine: replay\nlanes: {{baseline: {{}}}}")

@@ -170,10 +170,15 @@ def salt_line(salt: str, stream: int) -> str:
     return f"Session {salt}-{stream:03d}.\n\n"
 
 
+def usable_seeds(workload: str, *, is_warmup: bool) -> range:
+    """Indexes of the seeds that this kind of heat may use."""
+    known = len(seeds(workload))
+    return range(known - WARMUP_SEEDS, known) if is_warmup else range(known - WARMUP_SEEDS)
+
+
 def passage_order(workload: str, stream: int, *, is_warmup: bool) -> Iterator[int]:
     """Indexes of passages without end, in an order of the stream's own, every round another."""
-    known = len(seeds(workload))
-    usable = range(known - WARMUP_SEEDS, known) if is_warmup else range(known - WARMUP_SEEDS)
+    usable = usable_seeds(workload, is_warmup=is_warmup)
     dice = random.Random(f"{workload}/{stream}")  # seeded: the same in every lane
     while True:
         yield from dice.sample(usable, len(usable))
@@ -213,7 +218,8 @@ class Blocks:
         room = length - len(head)
         if room <= 0:
             return head[:length]
-        if not any(self.passages):
+        usable = usable_seeds(self.workload, is_warmup=self.is_warmup)
+        if not any(self.passages[index] for index in usable):
             raise ValueError("the tokenizer gives no tokens for text")
         task = self.tasks[seed.task][-room:]
         ids = list(head)
