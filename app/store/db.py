@@ -2,6 +2,7 @@
 All dialect quirks live here."""
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from app.config import resource
 from app.domain.errors import StoreError
 
 BUSY_SECONDS = 15
+WAL_PAUSE_SECONDS = 0.01
 
 
 class Database:
@@ -219,13 +221,26 @@ def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
-    try:
-        cursor.execute("PRAGMA journal_mode=WAL")
-    except sqlite3.OperationalError as error:
-        if "readonly" not in str(error):
-            raise
+    _use_wal(cursor)
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
+
+
+def _use_wal(cursor: sqlite3.Cursor) -> None:
+    """Switch a new file to WAL. The switch needs the file alone and does not wait for it by itself
+    (busy_timeout is not asked), so two processes that open a new file at once take turns here."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "readonly" in str(error):
+                return
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(WAL_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _on_sqlite_begin(connection: Connection) -> None:
