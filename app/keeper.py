@@ -33,7 +33,13 @@ class WorkerKeeper(threading.Thread):
         pause = FIRST_PAUSE_SECONDS
         while not self._stopping.is_set():
             begun = time.monotonic()
-            self._worker = self._start()
+            try:
+                self._worker = self._start()
+            except OSError as error:
+                self._say(f"The worker cannot be started ({error}); tried again in {pause:g} s.")
+                self._stopping.wait(pause)
+                pause = min(LONGEST_PAUSE_SECONDS, pause * 2)
+                continue
             while self._worker.poll() is None and not self._stopping.wait(LOOK_SECONDS):
                 continue
             if self._stopping.is_set():

@@ -80,6 +80,18 @@ class Writer:
             if not self._is_ours:
                 await self._usage.find_dialect()
             self._tokenizes = not self._usage.is_chat and await self._tokenizer.is_there()
+        try:
+            return await self._build_for(workload, context, streams, salt, is_warmup=is_warmup)
+        except ValueError as error:
+            raise LaunchError(
+                f"No prompt of {context} tokens can be made: {error}.",
+                step=LaunchStep.PREFLIGHT.value,
+                remedy="Race context 0, or a server that tokenizes or reports usage.",
+            ) from error
+
+    async def _build_for(
+        self, workload: str, context: int, streams: int, salt: str, *, is_warmup: bool
+    ) -> list[library.Prompt]:
         if self._tokenizes:
             return await library.build(
                 workload, context, streams, salt, self._tokenizer, is_warmup=is_warmup
