@@ -4,7 +4,7 @@ every page and export is drawn from it."""
 import hashlib
 import json
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -12,6 +12,8 @@ from app.domain.recipe import BASELINE, Recipe
 from app.domain.snapshot import Failure, LaneView, Provenance, Snapshot, WarmUp
 from app.domain.summary import CellView, LaneCell, View
 from app.domain.verdicts import Verdict
+
+T = TypeVar("T")
 
 HIDDEN_URL = "http://hidden"
 
@@ -150,8 +152,22 @@ def sha256(document: bytes) -> str:
 
 
 def parse(document: bytes) -> Result:
-    """A stored document as a model again."""
-    return Result.model_validate_json(document)
+    """A stored document as a model again, its lanes everywhere in the order they were raced.
+
+    Canonical JSON sorts keys, so a cell's lanes come back in the order of the alphabet: drawn under
+    the headings of `lanes`, numbers would stand in the wrong column.
+    """
+    stored = Result.model_validate_json(document)
+    order = [lane.name for lane in stored.lanes]
+    cells = tuple(
+        cell.model_copy(update={"lanes": _in_order(cell.lanes, order)}) for cell in stored.cells
+    )
+    recipe = stored.recipe.model_copy(update={"lanes": _in_order(stored.recipe.lanes, order)})
+    return stored.model_copy(update={"cells": cells, "recipe": recipe})
+
+
+def _in_order(lanes: dict[str, T], order: list[str]) -> dict[str, T]:
+    return {name: lanes[name] for name in order if name in lanes}
 
 
 def headline(cells: tuple[CellView, ...]) -> Headline:

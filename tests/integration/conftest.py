@@ -71,7 +71,8 @@ def postgres(postgres_server: str, request: pytest.FixtureRequest) -> Iterator[D
 
 
 def _as_postgres(argv: Sequence[str | Path]) -> None:
-    prefix = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    runuser = shutil.which("runuser", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or "runuser"
+    prefix = [runuser, "-u", "postgres", "--"] if os.geteuid() == 0 else []
     done = subprocess.run(
         [*prefix, *map(str, argv)],
         cwd="/",
