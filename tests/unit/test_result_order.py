@@ -10,7 +10,7 @@ from app.domain.recipe import validate
 from app.domain.result import ToolFacts
 from app.domain.snapshot import LaneView, Provenance, RunView, Snapshot
 from app.domain.states import HeatState, LaneState, RunState
-from app.domain.summary import cell_view, heat_view
+from app.domain.summary import CellView, cell_view, heat_view
 from app.web import cells_csv, render, result_view
 from app.web.result_view import Share
 from tests.builders import NOON
@@ -19,8 +19,8 @@ SPEEDS = {"baseline": 100, "mtp-k3": 333, "mtp-k1": 111}
 ORDER = list(SPEEDS)  # as raced, and not as the alphabet has it
 
 
-def make_document() -> bytes:
-    """One cell, three lanes, each with a speed that names it."""
+def make_cell() -> CellView:
+    """One cell, three lanes of two heats, each with a speed that names it."""
     heats = [
         heat_view(
             id=number,
@@ -39,18 +39,14 @@ def make_document() -> bytes:
         for number, (name, speed) in enumerate(SPEEDS.items())
         for ordinal in (1, 2)
     ]
-    cell = cell_view(
+    return cell_view(
         id=1, position=0, workload="code", context=0, concurrency=1, lanes=ORDER, heats=heats
     )
-    recipe = validate(
-        {
-            "name": "x",
-            "model": "m",
-            "engine": "replay",
-            "lanes": {"baseline": {}, "mtp-k3": {"k": 3}, "mtp-k1": {"k": 1}},
-        }
-    )
-    run = RunView(
+
+
+def make_run() -> RunView:
+    """A finished run."""
+    return RunView(
         id="r",
         name="x",
         model="m",
@@ -61,6 +57,12 @@ def make_document() -> bytes:
         started_at=NOON,
         finished_at=NOON,
     )
+
+
+def make_document() -> bytes:
+    """The stored bytes of that race."""
+    specs = {"baseline": {}, "mtp-k3": {"k": 3}, "mtp-k1": {"k": 1}}
+    recipe = validate({"name": "x", "model": "m", "engine": "replay", "lanes": specs})
     lanes = tuple(
         LaneView(
             id=place,
@@ -72,7 +74,7 @@ def make_document() -> bytes:
         )
         for place, name in enumerate(ORDER)
     )
-    snapshot = Snapshot(run=run, recipe=recipe, lanes=lanes, cells=(cell,))
+    snapshot = Snapshot(run=make_run(), recipe=recipe, lanes=lanes, cells=(make_cell(),))
     return documents.canonical(documents.build(snapshot, ToolFacts(version="0")))
 
 
