@@ -29,7 +29,6 @@ SAMPLE_CHARACTERS = 600
 SAMPLE_BYTES = 4096
 FRESH_SECONDS = 0.5
 
-Prompt = str | list[int] | list[dict[str, str]]
 Sampler = Callable[[], GpuSample | None]
 
 

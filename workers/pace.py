@@ -12,7 +12,6 @@ class Pace:
     """Means of the launches and heats seen; guesses from the recipe before the first."""
 
     def __init__(self, recipe: Recipe) -> None:
-        self._heats_per_lane = len(recipe.cells) * recipe.repeats
         self._launch = _Mean(FIRST_LAUNCH_SECONDS.get(recipe.engine.value, LAUNCH_SECONDS))
         warm_up = min(recipe.warmup_seconds, recipe.decode.seconds * WARM_UP_SHARE * 10)
         self._warm_up = _Mean(warm_up * len(set(recipe.matrix.concurrency)))

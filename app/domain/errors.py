@@ -88,9 +88,3 @@ class LoadError(SlipstreamError):
 
     title = "The load process failed"
     blame = Blame.OURS
-
-
-class CancelledRunError(SlipstreamError):
-    """Somebody cancelled the run; not a failure."""
-
-    title = "The run was cancelled"

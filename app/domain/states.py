@@ -1,4 +1,4 @@
-"""States of runs, lanes and heats, and the moves that are legal between them."""
+"""States of runs, lanes and heats, and which of them are ends."""
 
 from enum import StrEnum
 
@@ -59,13 +59,3 @@ ENDED_LANES = frozenset({LaneState.DONE, LaneState.FAILED, LaneState.CANCELLED})
 ENDED_HEATS = frozenset(
     {HeatState.DONE, HeatState.FAILED, HeatState.INTERRUPTED, HeatState.CANCELLED}
 )
-
-RUN_MOVES: dict[RunState, frozenset[RunState]] = {
-    RunState.QUEUED: frozenset({RunState.RUNNING, RunState.CANCELLED}),
-    RunState.RUNNING: frozenset(
-        {RunState.FINISHED, RunState.FAILED, RunState.CANCELLED, RunState.QUEUED}
-    ),
-    RunState.FINISHED: frozenset(),
-    RunState.FAILED: frozenset(),
-    RunState.CANCELLED: frozenset(),
-}

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from alembic import command
 from alembic.config import Config
@@ -67,10 +66,6 @@ class Database:
         if not self.is_sqlite:
             return None
         return connection.execute(text("PRAGMA data_version")).scalar()
-
-    def skip_locked(self) -> dict[str, Any]:
-        """Arguments of with_for_update() that let several workers claim at once."""
-        return {"skip_locked": True}
 
     def close(self) -> None:
         """Close all connections."""

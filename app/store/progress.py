@@ -105,10 +105,7 @@ def lane_step(
     if run is None:
         return False
     row = _lane(session, held.run_id, lane)
-    steps = [StepView.model_validate(item) for item in row.steps]
-    if steps and steps[-1].seconds is None:
-        length = (now - steps[-1].started_at).total_seconds()
-        steps[-1] = steps[-1].model_copy(update={"seconds": max(0.0, length)})
+    steps = _ended_steps(row, now)
     if not steps or steps[-1].name != step:
         steps.append(StepView(name=step, started_at=now))
     row.steps = [item.model_dump(mode="json") for item in steps]
@@ -223,11 +220,7 @@ def _close_lane(
     if run is None:
         return False
     row = _lane(session, held.run_id, lane)
-    steps = [StepView.model_validate(item) for item in row.steps]
-    if steps and steps[-1].seconds is None:
-        length = (now - steps[-1].started_at).total_seconds()
-        steps[-1] = steps[-1].model_copy(update={"seconds": max(0.0, length)})
-        row.steps = [item.model_dump(mode="json") for item in steps]
+    row.steps = [item.model_dump(mode="json") for item in _ended_steps(row, now)]
     row.state = state.value
     row.log_tail = storable(log_tail)
     row.failure = failure.model_dump(mode="json") if failure is not None else None
@@ -242,6 +235,15 @@ def _close_lane(
         _count(session, run)
     runs.touch(run)
     return True
+
+
+def _ended_steps(row: Lane, now: datetime) -> list[StepView]:
+    """The lane's steps, the current one ended at this moment."""
+    steps = [StepView.model_validate(item) for item in row.steps]
+    if steps and steps[-1].seconds is None:
+        length = (now - steps[-1].started_at).total_seconds()
+        steps[-1] = steps[-1].model_copy(update={"seconds": max(0.0, length)})
+    return steps
 
 
 def _count(session: Session, run: Run) -> None:

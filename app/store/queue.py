@@ -56,7 +56,7 @@ def claim(
     run.epoch += 1
     run.lease_until = now + timedelta(seconds=lease_seconds)
     run.started_at = run.started_at or now
-    run.version += 1
+    runs.touch(run)
     _reopen(session, run.id, now)
     return Claim(run.id, worker, run.epoch)
 
@@ -113,7 +113,7 @@ def give_back(session: Session, held: Claim, *, now: datetime) -> bool:
     run.lease_until = None
     run.now = {}
     run.eta_seconds = None
-    run.version += 1
+    runs.touch(run)
     _reopen(session, run.id, now)
     return True
 

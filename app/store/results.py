@@ -94,10 +94,7 @@ def freeze(session: Session, run_id: str, *, tool: ToolFacts, now: datetime) -> 
 
 def get(session: Session, slug: str) -> Frozen:
     """The document behind /r/{slug}; NotFoundError when there is none."""
-    row = session.get(ResultRow, slug)
-    if row is None:
-        raise NotFoundError(f"There is no result {slug[:80]!r}.", remedy="Check the link.")
-    return _frozen(row)
+    return _frozen(_row(session, slug))
 
 
 def of_run(session: Session, run_id: str) -> Frozen | None:
@@ -126,10 +123,14 @@ def list_results(session: Session, *, limit: int = 50) -> tuple[ResultCard, ...]
 
 def delete(session: Session, slug: str) -> None:
     """Remove a result for good."""
+    session.delete(_row(session, slug))
+
+
+def _row(session: Session, slug: str) -> ResultRow:
     row = session.get(ResultRow, slug)
     if row is None:
         raise NotFoundError(f"There is no result {slug[:80]!r}.", remedy="Check the link.")
-    session.delete(row)
+    return row
 
 
 def _sparks(session: Session, snapshot: Snapshot) -> tuple[Spark, ...]:
